@@ -1,0 +1,1 @@
+"""A question to a verified, cited answer."""

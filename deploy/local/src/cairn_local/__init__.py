@@ -1,0 +1,1 @@
+"""The whole of Cairn on one machine, from pip packages."""

@@ -1,0 +1,1 @@
+"""Text to normalised vectors, batched across requests."""

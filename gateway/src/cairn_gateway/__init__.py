@@ -1,0 +1,1 @@
+"""Cairn's public edge: runbooks, webhooks, questions, and the command line."""

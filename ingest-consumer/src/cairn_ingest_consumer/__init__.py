@@ -1,0 +1,1 @@
+"""Kafka records to searchable, embedded chunks in Postgres."""

@@ -1,0 +1,1 @@
+"""What two or more Cairn services use today; no business rule, no service."""

@@ -1,0 +1,106 @@
+"""`POST /ask`: the question, and the answer in its final shape (design §8)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+from cairn_shared.api.search import MAX_QUERY_CHARACTERS, AlertContext, SearchFilters
+
+REFUSAL = "I don't have a runbook covering that"
+
+AnswerMode = Literal["full", "cached", "excerpts", "keyword", "refused", "unavailable"]
+Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_CHARACTERS)]
+
+
+class AskRequest(BaseModel):
+    """A question, optionally with the alert that raised it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: Question
+    alert: AlertContext | None = None
+    k: Annotated[int, Field(ge=1, le=20, description="How many steps to answer from.")] = 8
+    stream: bool = False
+    filters: SearchFilters = SearchFilters()
+    min_revision: Annotated[
+        dict[str, int],
+        Field(description="Wait (briefly) until these runbooks are searchable at these revisions: {id: revision}."),
+    ] = {}
+    wait_for: Annotated[list[str], Field(max_length=20, description="Event ids to wait for, briefly.")] = []
+
+
+class Citation(BaseModel):
+    """Where a claim is supported; `marker` is rendered by code: `[Runbook title, Step N]`."""
+
+    runbook_id: str
+    title: str
+    step: int
+    marker: str
+
+
+class Claim(BaseModel):
+    """One statement with the steps that support it."""
+
+    text: str
+    citations: list[Citation]
+
+
+class Command(BaseModel):
+    """A command found in a step, with the alert's values filled in."""
+
+    text: str
+    safety: Literal["read-only", "changes state", "destructive"]
+    unfilled: Annotated[list[str], Field(description="Placeholders for which no value is known.")] = []
+
+
+class Source(BaseModel):
+    """A step that was retrieved; `cited` tells whether the answer rests on it."""
+
+    runbook_id: str
+    kind: str = "runbook"
+    title: str
+    step: int
+    label: str
+    section: str
+    path: str | None = None
+    commit: str | None = None
+    lines: Annotated[list[int] | None, Field(description="[first, last] line in the source file.")] = None
+    url: str | None = None
+    revision: int | None = None
+    cited: bool = False
+    score: float
+    content: str | None = None
+    commands: list[Command] = []
+
+
+class PendingRevision(BaseModel):
+    """A newer revision of a cited runbook that is not searchable yet."""
+
+    runbook_id: str
+    indexed_revision: int
+    latest_revision: int
+
+
+class Freshness(BaseModel):
+    """How current the answer is."""
+
+    index_time: AwareDatetime | None = None
+    lag_seconds: float | None = None
+    pending: list[PendingRevision] = []
+
+
+class AskResponse(BaseModel):
+    """The answer. Always 200: `mode` and `degraded_reason` tell what could not be done."""
+
+    answer: str
+    mode: AnswerMode
+    degraded: bool = False
+    degraded_reason: str | None = None
+    claims: list[Claim] = []
+    dropped_claims: int = 0
+    sources: list[Source] = []
+    freshness: Freshness = Freshness()
+    timings: dict[str, float] = {}
+    request_id: str | None = None

@@ -1,0 +1,73 @@
+"""The retriever's read-only view of the index, for the gateway's verify, status and ingest pages.
+
+`GET /index/status`, `GET /index/documents?source=&after=&limit=`, `POST /index/ledger`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, Field
+
+LedgerState = Literal["searchable", "superseded", "dead"]
+
+
+class IndexStatus(BaseModel):
+    """Sizes and freshness of the index."""
+
+    documents: dict[str, int]
+    steps: int
+    chunks: int
+    epoch: int
+    fingerprint: str | None
+    last_indexed_at: AwareDatetime | None
+    details: dict[str, Any] = {}
+
+
+class IndexedDocument(BaseModel):
+    """What the index holds of one document, enough to compare it with the truth."""
+
+    document_id: uuid.UUID
+    source: str
+    external_id: str
+    kind: str
+    version: int
+    deleted: bool
+    content_sha: str
+    steps: int
+    chunks: int
+    broken_vectors: Annotated[int, Field(description="Chunks without a vector, or with a wrong one.")]
+    commit: str | None = None
+    path: str | None = None
+
+
+class IndexedDocuments(BaseModel):
+    """One page, ordered by `document_id`; `next` is the `after` of the next page."""
+
+    documents: list[IndexedDocument]
+    next: uuid.UUID | None
+
+
+class LedgerQuery(BaseModel):
+    """Up to 1000 events whose state is asked."""
+
+    event_ids: Annotated[list[uuid.UUID], Field(max_length=1000)]
+
+
+class LedgerEntry(BaseModel):
+    """What became of one event."""
+
+    event_id: uuid.UUID
+    state: LedgerState
+    document_id: uuid.UUID | None
+    version: int | None
+    accepted_at: AwareDatetime | None
+    settled_at: AwareDatetime
+    detail: str | None = None
+
+
+class LedgerAnswer(BaseModel):
+    """Entries of the events that reached an end; others are still on their way."""
+
+    entries: list[LedgerEntry]

@@ -1,0 +1,113 @@
+"""The retriever's API: `POST /search`."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+MAX_QUERY_CHARACTERS = 32_768
+MAX_K = 100
+
+Mode = Literal["hybrid", "semantic", "keyword"]
+Fusion = Literal["tm2c2", "rrf", "seed"]
+
+
+class SearchFilters(BaseModel):
+    """What to search in; an absent filter does not restrict."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Annotated[
+        Literal[
+            "runbook", "event", "commit", "pull_request", "issue", "ticket", "comment", "deployment", "alert", "log"
+        ]
+        | None,
+        Field(description="`event` means everything that is not a runbook."),
+    ] = None
+    source: str | None = None
+    service: str | None = None
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+
+
+class AlertContext(BaseModel):
+    """The alert somebody was paged for, as Alertmanager describes it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Annotated[str | None, Field(max_length=500)] = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    runbook_url: Annotated[str | None, Field(max_length=2000)] = None
+
+
+class SearchRequest(BaseModel):
+    """A search. `alert` routes to its runbook before any vector is consulted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
+    k: Annotated[int, Field(ge=1, le=MAX_K)] = 10
+    filters: SearchFilters = SearchFilters()
+    mode: Mode = "hybrid"
+    fusion: Fusion = "tm2c2"
+    alert: AlertContext | None = None
+    extra_query: Annotated[str | None, Field(max_length=2000, description="A refined query, searched as well.")] = None
+    explain: bool = False
+
+
+class Hit(BaseModel):
+    """One step of a runbook, or one event, with the features that ranked it."""
+
+    kind: str
+    document_id: uuid.UUID
+    step_id: uuid.UUID
+    runbook_id: Annotated[str, Field(description="The runbook's id, or an event's subject.")]
+    source: str
+    title: str
+    step: Annotated[int, Field(description="Step number in the document, from 1.")]
+    label: str
+    section: str
+    text: Annotated[str, Field(description="The whole step, Markdown.")]
+    path: str | None = None
+    commit: str | None = None
+    line_start: int | None = None
+    line_end: int | None = None
+    url: str | None = None
+    service: str | None = None
+    severity: str | None = None
+    version: Annotated[int, Field(description="Revision of the document that was searched.")]
+    occurred_at: AwareDatetime | None = None
+    indexed_at: AwareDatetime | None = None
+    content_sha: str
+    count: int = 1
+    score: float
+    features: Annotated[
+        dict[str, Any], Field(description="Raw features: cosine, bm25, coverage, identifiers, age_days ...")
+    ]
+
+
+class Gate(BaseModel):
+    """What the relevance gate saw (research: three refusals, the first before the model)."""
+
+    best_cosine: float | None
+    best_coverage: float
+    identifiers_asked: list[str]
+    identifiers_found: list[str]
+    routed: Annotated[bool, Field(description="An alert or runbook_url led to a runbook exactly.")]
+    enough: Annotated[bool, Field(description="There is something relevant to answer from.")]
+
+
+class SearchResponse(BaseModel):
+    """Hits best first. `degraded` names what was missing (`embedder`) when search fell back."""
+
+    results: list[Hit]
+    mode: Mode
+    degraded: list[str] = []
+    gate: Gate
+    epoch: Annotated[int, Field(description="Grows whenever a runbook's searchable content changes.")]
+    fingerprint: str | None
+    timings: dict[str, float]
+    explain: dict[str, Any] | None = None

@@ -1,0 +1,1 @@
+"""Kafka: a producer whose deliveries are awaited, and a consumer engine that never commits ahead of its writes."""

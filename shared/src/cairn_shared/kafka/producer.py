@@ -1,0 +1,134 @@
+"""A producer for asyncio: `send` returns once the broker has acknowledged the record.
+
+confluent-kafka's AIOProducer refuses headers and `produce_batch` drops them, so this is the plain Producer with
+delivery callbacks resolved into futures and one thread that polls for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from cairn_shared.errors import CairnError, TooLarge, TransientError, Unavailable
+from cairn_shared.settings import KafkaSettings
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Where the broker put a record."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class EventProducer:
+    """Idempotent, acks=all. Made by `open_producer`; safe to use from any task of its loop."""
+
+    def __init__(self, settings: KafkaSettings, client_id: str, max_message_bytes: int | None = None) -> None:
+        self._max_bytes = max_message_bytes or settings.kafka_max_message_bytes
+        timeout_ms = int(settings.kafka_delivery_timeout * 1000)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": settings.kafka_bootstrap_servers,
+                "client.id": client_id,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 2,
+                "compression.type": "lz4",
+                "delivery.timeout.ms": timeout_ms,
+                "request.timeout.ms": min(timeout_ms, 5000),
+                "message.max.bytes": self._max_bytes + 64 * 1024,
+                "reconnect.backoff.max.ms": 1000,
+                "log_level": 3,
+            }
+        )
+        self._loop = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="kafka-producer", daemon=True)
+        self._thread.start()
+
+    async def send(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
+    ) -> Delivery:
+        """Produce one record and wait for its acknowledgement.
+
+        Raises:
+            TooLarge: key and value are over the limit.
+            Unavailable: the broker did not acknowledge within the delivery timeout, or the queue is full.
+        """
+        size = len(key or b"") + len(value or b"")
+        if size > self._max_bytes:
+            raise TooLarge(f"the record has {size} bytes, at most {self._max_bytes} are allowed", field="body")
+        future: asyncio.Future[Delivery] = self._loop.create_future()
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._loop.call_soon_threadsafe(_resolve, future, error, message)
+
+        where: dict[str, Any] = {} if partition is None else {"partition": partition}
+        try:
+            self._producer.produce(topic, value=value, key=key, headers=list(headers), on_delivery=delivered, **where)
+        except BufferError as exc:
+            raise Unavailable("kafka", "kafka: the producer's queue is full") from exc
+        except KafkaException as exc:
+            raise _translate(exc.args[0]) from exc
+        return await future
+
+    def ping(self) -> None:
+        """Raise unless the broker answers a metadata request; blocks, so call it in a thread."""
+        try:
+            self._producer.list_topics(timeout=2)
+        except KafkaException as exc:
+            raise _translate(exc.args[0]) from exc
+
+    def _poll(self) -> None:
+        while not self._stop.is_set():
+            self._producer.poll(0.1)
+
+    def close(self, timeout: float) -> int:
+        """Wait up to `timeout` seconds for open deliveries; returns how many remain. Blocks."""
+        remaining = self._producer.flush(timeout)
+        self._stop.set()
+        self._thread.join(1)
+        return remaining
+
+
+@asynccontextmanager
+async def open_producer(settings: KafkaSettings, client_id: str, **options: Any) -> AsyncIterator[EventProducer]:
+    """A producer for the lifespan. It connects by itself, whenever the broker is there."""
+    producer = EventProducer(settings, client_id, **options)
+    try:
+        yield producer
+    finally:
+        await asyncio.to_thread(producer.close, settings.kafka_delivery_timeout)
+
+
+def _resolve(future: asyncio.Future[Delivery], error: KafkaError | None, message: Message) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(_translate(error))
+        return
+    future.set_result(Delivery(message.topic() or "", message.partition() or 0, message.offset() or 0))
+
+
+def _translate(error: KafkaError) -> CairnError:
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return TooLarge("the broker refuses a record of this size", field="body")
+    if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
+        return TransientError(f"kafka: {error.name()}")
+    return Unavailable("kafka", f"kafka: {error.name()}")

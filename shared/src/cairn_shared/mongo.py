@@ -1,0 +1,77 @@
+"""The only module that knows motor, so that changing the driver is an hour's work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+from motor.motor_asyncio import (
+    AsyncIOMotorClient,
+    AsyncIOMotorClientSession,
+    AsyncIOMotorCollection,
+    AsyncIOMotorDatabase,
+)
+from pymongo import errors
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from cairn_shared.errors import CairnError, Conflict, TransientError, Unavailable
+from cairn_shared.retry import until_up
+from cairn_shared.settings import MongoSettings
+
+Document: TypeAlias = dict[str, Any]
+Client: TypeAlias = "AsyncIOMotorClient[Document]"
+Database: TypeAlias = "AsyncIOMotorDatabase[Document]"
+Collection: TypeAlias = "AsyncIOMotorCollection[Document]"
+Session: TypeAlias = AsyncIOMotorClientSession
+
+MongoError = errors.PyMongoError
+DuplicateKey = errors.DuplicateKeyError
+
+
+@asynccontextmanager
+async def open_database(settings: MongoSettings, process: str) -> AsyncIterator[Database]:
+    """Wait for MongoDB, open the client, close it at the end. Writes are majority-acknowledged."""
+    milliseconds = int(settings.mongo_timeout * 1000)
+    client: Client = AsyncIOMotorClient(
+        settings.mongo_uri.get_secret_value(),
+        appname=process,
+        tz_aware=True,
+        serverSelectionTimeoutMS=milliseconds,
+        connectTimeoutMS=milliseconds,
+        socketTimeoutMS=milliseconds * 2,
+        uuidRepresentation="standard",
+    )
+    database = client.get_database(
+        settings.mongo_database, write_concern=WriteConcern("majority"), read_concern=ReadConcern("majority")
+    )
+    try:
+        await until_up("mongo", lambda: database.command("ping"))
+        yield database
+    finally:
+        client.close()
+
+
+async def ping(database: Database) -> None:
+    """Raise unless MongoDB answers."""
+    await database.command("ping")
+
+
+@asynccontextmanager
+async def transaction(database: Database) -> AsyncIterator[Session]:
+    """One transaction; an error inside aborts it. Driver errors come out as ours."""
+    try:
+        async with await database.client.start_session() as session, session.start_transaction():
+            yield session
+    except errors.PyMongoError as exc:
+        raise translate(exc) from exc
+
+
+def translate(exc: errors.PyMongoError) -> CairnError:
+    """Any error of the driver as one of ours."""
+    if isinstance(exc, errors.DuplicateKeyError):
+        return Conflict("it exists already")
+    if isinstance(exc, errors.ConnectionFailure):
+        return Unavailable("mongo")
+    return TransientError(f"mongo: {type(exc).__name__}")

@@ -1,0 +1,72 @@
+"""The PostgreSQL pool: pgvector registered, bounded, named, opened in the lifespan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import asyncpg
+from pgvector.asyncpg import register_vector
+
+from cairn_shared.errors import CairnError, PermanentError, TransientError, Unavailable
+from cairn_shared.retry import until_up
+from cairn_shared.settings import PostgresSettings
+
+if TYPE_CHECKING:
+    Pool = asyncpg.Pool[asyncpg.Record]
+    Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+
+MINIMUM_PGVECTOR = (0, 8, 4)
+"""Older ones corrupt or fail to repair HNSW graphs (pgvector's changelog, 0.8.3 and 0.8.4)."""
+
+
+@asynccontextmanager
+async def open_pool(settings: PostgresSettings, process: str) -> AsyncIterator[Pool]:
+    """Wait for PostgreSQL and its schema, open the pool, close it at the end."""
+
+    async def connect() -> Pool:
+        return await asyncpg.create_pool(
+            settings.pg_dsn.get_secret_value(),
+            min_size=settings.pg_pool_min,
+            max_size=settings.pg_pool_max,
+            command_timeout=settings.pg_command_timeout,
+            init=register_vector,
+            server_settings={"application_name": process},
+            timeout=5,
+        )
+
+    pool = await until_up("postgres", connect)
+    try:
+        yield pool
+    finally:
+        try:
+            async with asyncio.timeout(5):
+                await pool.close()
+        except TimeoutError:
+            pool.terminate()
+
+
+async def ping(pool: Pool) -> None:
+    """Raise unless PostgreSQL answers."""
+    async with pool.acquire(timeout=2) as connection:
+        await connection.execute("SELECT 1")
+
+
+# Classes of SQLSTATE that say "later", not "never": connection, rollback, resources, operator, system.
+_TRANSIENT_CLASSES = ("08", "40", "53", "55", "57", "58")
+
+
+def translate(exc: Exception) -> CairnError:
+    """Any error of asyncpg as one of ours: transient where waiting helps, permanent where the data is at fault."""
+    if isinstance(exc, asyncpg.PostgresError):
+        state = exc.sqlstate or ""
+        if state[:2] in _TRANSIENT_CLASSES:
+            return Unavailable("postgres", f"postgres: {type(exc).__name__}")
+        if state[:2] in ("22", "23"):
+            return PermanentError(f"postgres refused the data: {type(exc).__name__}", stage="write")
+        return TransientError(f"postgres: {type(exc).__name__}")
+    if isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)):
+        return Unavailable("postgres", f"postgres: {type(exc).__name__}")
+    raise exc

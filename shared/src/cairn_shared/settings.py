@@ -1,0 +1,106 @@
+"""Settings, one class per infrastructure, composed by each service and read once at start.
+
+Every field is an environment variable of the same name in capitals. A service's own class inherits
+the ones that it needs; `load` turns a missing or wrong variable into one line and exit code 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal, NoReturn, TypeVar
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Base of all settings: frozen, from the environment only, empty strings count as unset."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
+
+
+class ServiceSettings(Settings):
+    """What every process has."""
+
+    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on.")]
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    app_version: Annotated[str, Field(description="Shown by /health and in dead letters.")] = "0.1.0"
+    shutdown_timeout: Annotated[float, Field(gt=0, description="Seconds for a graceful stop.")] = 20.0
+
+
+class KafkaSettings(Settings):
+    """How to reach the broker."""
+
+    kafka_bootstrap_servers: Annotated[str, Field(min_length=1)]
+    kafka_replication_factor: Annotated[int, Field(ge=1)] = 1
+    kafka_partitions: Annotated[int, Field(ge=1)] = 6
+    kafka_max_message_bytes: Annotated[int, Field(ge=1024, description="Largest record, enforced by the producer.")] = (
+        4 * 1024 * 1024
+    )
+    kafka_delivery_timeout: Annotated[float, Field(gt=0, description="Seconds until a produce counts as failed.")] = 6.0
+
+
+class PostgresSettings(Settings):
+    """How to reach PostgreSQL with pgvector."""
+
+    pg_dsn: SecretStr
+    pg_pool_min: Annotated[int, Field(ge=0)] = 1
+    pg_pool_max: Annotated[int, Field(ge=1)] = 8
+    pg_command_timeout: Annotated[float, Field(gt=0, description="Seconds for one statement.")] = 10.0
+
+
+class MongoSettings(Settings):
+    """How to reach MongoDB; transactions need a replica set."""
+
+    mongo_uri: SecretStr
+    mongo_database: Annotated[str, Field(min_length=1)] = "cairn"
+    mongo_timeout: Annotated[
+        float, Field(gt=0, description="Seconds for one operation, server selection included.")
+    ] = 5.0
+
+
+class RedisSettings(Settings):
+    """How to reach Redis. Losing it costs speed only."""
+
+    redis_url: SecretStr
+    redis_timeout: Annotated[float, Field(gt=0, description="Seconds for one command.")] = 0.25
+
+
+class EmbedderClientSettings(Settings):
+    """Where the embedder is."""
+
+    embedder_url: Annotated[str, Field(pattern=r"^https?://")]
+    embedder_timeout: Annotated[float, Field(gt=0, description="Seconds for one request.")] = 10.0
+
+
+class RetrieverClientSettings(Settings):
+    """Where the retriever is."""
+
+    retriever_url: Annotated[str, Field(pattern=r"^https?://")]
+    retriever_timeout: Annotated[float, Field(gt=0, description="Seconds for one request.")] = 5.0
+
+
+class AnswererClientSettings(Settings):
+    """Where the answerer is."""
+
+    answerer_url: Annotated[str, Field(pattern=r"^https?://")]
+    answerer_timeout: Annotated[float, Field(gt=0, description="Seconds for one request.")] = 60.0
+
+
+SettingsT = TypeVar("SettingsT", bound=BaseSettings)
+
+
+def load(settings: type[SettingsT]) -> SettingsT:
+    """Read `settings` from the environment, or say which variable is wrong and exit with code 2."""
+    try:
+        return settings()
+    except ValidationError as exc:
+        _refuse(exc)
+
+
+def _refuse(exc: ValidationError) -> NoReturn:
+    for error in exc.errors(include_input=False, include_url=False):
+        name = "_".join(str(part) for part in error["loc"]).upper() or "SETTINGS"
+        print(f"setting {name}: {error['msg']}", file=sys.stderr)
+    raise SystemExit(2)

@@ -1,0 +1,143 @@
+"""The frame of an HTTP process: app with the common routes and middlewares, and the server that runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
+
+from cairn_shared import context
+from cairn_shared.health import Readiness
+from cairn_shared.settings import ServiceSettings
+from cairn_shared.web import problem
+
+
+def create_service(
+    name: str,
+    settings: ServiceSettings,
+    readiness: Readiness,
+    registry: CollectorRegistry,
+    *,
+    lifespan: Lifespan[FastAPI],
+    max_body_bytes: int = 1024 * 1024,
+    description: str = "",
+    **extra: Any,
+) -> FastAPI:
+    """An app with `/health`, `/health/ready`, `/metrics`, problem details, request ids and a body limit."""
+    app = FastAPI(title=name, version=settings.app_version, description=description, lifespan=lifespan, **extra)
+    problem.install(app)
+    app.add_middleware(BodyLimit, limit=max_body_bytes)
+    app.add_middleware(RequestIds)
+
+    @app.get("/health", tags=["operations"])
+    async def health() -> dict[str, str]:
+        """The process is alive."""
+        return {"status": "ok", "service": name, "version": settings.app_version}
+
+    @app.get("/health/ready", tags=["operations"], response_model=None)
+    async def ready() -> dict[str, Any] | Response:
+        """The process can do its work; 503 names what fails."""
+        failures = await readiness.failures()
+        if failures:
+            return problem.problem(503, "Not ready", f"waiting for {', '.join(sorted(failures))}", failures=failures)
+        return {"status": "ready", "service": name}
+
+    @app.get("/metrics", tags=["operations"], response_class=Response)
+    async def metrics() -> Response:
+        """Prometheus metrics."""
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+def serve(app: FastAPI, settings: ServiceSettings) -> None:
+    """Run until SIGTERM or SIGINT, then finish what is in flight within the shutdown time."""
+    uvicorn.run(
+        app,
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http="httptools",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=int(settings.shutdown_timeout),
+        timeout_keep_alive=30,
+        proxy_headers=False,
+    )
+
+
+class RequestIds:
+    """Adopt or make the request id and traceparent, and give the request id back in the answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        rid, _ = context.adopt(
+            headers.get(b"x-request-id", b"").decode("latin-1"), headers.get(b"traceparent", b"").decode("latin-1")
+        )
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", rid.encode())]
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+class BodyLimit:
+    """Refuse bodies over `limit` bytes with 413, by Content-Length or while they arrive.
+
+    `limits` gives single path prefixes another limit.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int, limits: dict[str, int] | None = None) -> None:
+        self._app = app
+        self._limit = limit
+        self._limits = limits or {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        limit = next((size for path, size in self._limits.items() if scope["path"].startswith(path)), self._limit)
+        declared = dict(scope["headers"]).get(b"content-length", b"")
+        refusal = problem.problem(413, "Too large", f"the body is over {limit} bytes", field="body")
+        if declared.isdigit() and int(declared) > limit:
+            await refusal(scope, receive, send)
+            return
+        seen = 0
+        started = False
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            if message["type"] == "http.request":
+                seen += len(message.get("body", b""))
+                if seen > limit:
+                    raise _BodyTooLarge
+            return message
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, counted, watched)
+        except _BodyTooLarge:
+            if not started:
+                await refusal(scope, receive, send)
+
+
+class _BodyTooLarge(Exception):
+    """The body went over the limit while it was read."""
