@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 from alembic import context
@@ -10,7 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 
 def run(connection: Connection) -> None:
-    """Run all migrations in one transaction each."""
+    """Run each migration in a transaction of its own."""
     context.configure(connection=connection, transaction_per_migration=True)
     with context.begin_transaction():
         context.run_migrations()
@@ -25,10 +26,8 @@ async def run_from_environment() -> None:
     await engine.dispose()
 
 
-connection = context.config.attributes.get("connection")
-if connection is not None:
-    run(connection)
+given = context.config.attributes.get("connection")
+if given is not None:
+    run(given)
 else:
-    import asyncio
-
     asyncio.run(run_from_environment())

@@ -1,0 +1,34 @@
+"""The MongoDB protocol by SecantusDB. It is GPL: only ever a process of its own, never imported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cairn_local import probes
+from cairn_local.programs import Program, Server
+
+
+def server(data: Path, port: int) -> Server:
+    """A single-node replica set on 127.0.0.1: transactions and change streams work."""
+    configuration = data / "secantusd.toml"
+
+    def prepare() -> None:
+        data.mkdir(parents=True, exist_ok=True)
+        configuration.touch(mode=0o600)  # empty, and named below: else one in the home folder would be read
+
+    address = f"mongodb://127.0.0.1:{port}/?directConnection=true"
+    return Server(
+        program=Program(
+            name="mongo",
+            argv=(
+                *(sys.executable, "-m", "secantus", "--config", str(configuration)),
+                *("--host", "127.0.0.1", "--port", str(port), "--storage-path", str(data / "storage")),
+                *("--cache-size", "256M", "--log-level", "WARNING"),
+            ),
+            cwd=data,
+        ),
+        probe=lambda: probes.mongo(address),
+        address=address,
+        prepare=prepare,
+    )
