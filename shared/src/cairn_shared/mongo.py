@@ -30,6 +30,12 @@ MongoError = errors.PyMongoError
 DuplicateKey = errors.DuplicateKeyError
 
 
+class WriteConflict(TransientError):
+    """Another transaction wrote the same document first: run the whole transaction again at once."""
+
+    title = "Write conflict"
+
+
 @asynccontextmanager
 async def open_database(settings: MongoSettings, process: str) -> AsyncIterator[Database]:
     """Wait for MongoDB, open the client, close it at the end. Writes are majority-acknowledged."""
@@ -74,4 +80,6 @@ def translate(exc: errors.PyMongoError) -> CairnError:
         return Conflict("it exists already")
     if isinstance(exc, errors.ConnectionFailure):
         return Unavailable("mongo")
+    if exc.has_error_label("TransientTransactionError"):
+        return WriteConflict("mongo: another write came first")
     return TransientError(f"mongo: {type(exc).__name__}")

@@ -2,6 +2,9 @@
 
 confluent-kafka's AIOProducer refuses headers and `produce_batch` drops them, so this is the plain Producer with
 delivery callbacks resolved into futures and one thread that polls for them.
+
+An idempotent producer that meets a fatal error (a broker that lost its log answers UNKNOWN_PRODUCER_ID) never sends
+again, so it is replaced by a new one: what was under way fails as `Unavailable`, and its callers try again.
 """
 
 from __future__ import annotations
@@ -16,7 +19,10 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cairn_shared.errors import CairnError, TooLarge, TransientError, Unavailable
+from cairn_shared.logging import get_logger
 from cairn_shared.settings import KafkaSettings
+
+log = get_logger(__name__)
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -36,21 +42,23 @@ class EventProducer:
     def __init__(self, settings: KafkaSettings, client_id: str, max_message_bytes: int | None = None) -> None:
         self._max_bytes = max_message_bytes or settings.kafka_max_message_bytes
         timeout_ms = int(settings.kafka_delivery_timeout * 1000)
-        self._producer = Producer(
-            {
-                "bootstrap.servers": settings.kafka_bootstrap_servers,
-                "client.id": client_id,
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 2,
-                "compression.type": "lz4",
-                "delivery.timeout.ms": timeout_ms,
-                "request.timeout.ms": min(timeout_ms, 5000),
-                "message.max.bytes": self._max_bytes + 64 * 1024,
-                "reconnect.backoff.max.ms": 1000,
-                "log_level": 3,
-            }
-        )
+        self._config: dict[str, Any] = {
+            "bootstrap.servers": settings.kafka_bootstrap_servers,
+            "client.id": client_id,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 2,
+            "compression.type": "lz4",
+            "delivery.timeout.ms": timeout_ms,
+            "request.timeout.ms": min(timeout_ms, 5000),
+            "message.max.bytes": self._max_bytes + 64 * 1024,
+            "reconnect.backoff.max.ms": 1000,
+            "log_level": 2,
+            "error_cb": _log_error,
+        }
+        self._producer = Producer(self._config)
+        self._waiting: set[asyncio.Future[Delivery]] = set()
+        self._replacing = threading.Lock()
         self._loop = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="kafka-producer", daemon=True)
@@ -81,12 +89,19 @@ class EventProducer:
 
         where: dict[str, Any] = {} if partition is None else {"partition": partition}
         try:
-            self._producer.produce(topic, value=value, key=key, headers=list(headers), on_delivery=delivered, **where)
+            with self._replacing:
+                self._producer.produce(
+                    topic, value=value, key=key, headers=list(headers), on_delivery=delivered, **where
+                )
+                self._waiting.add(future)
         except BufferError as exc:
             raise Unavailable("kafka", "kafka: the producer's queue is full") from exc
         except KafkaException as exc:
             raise _translate(exc.args[0]) from exc
-        return await future
+        try:
+            return await future
+        finally:
+            self._waiting.discard(future)
 
     def ping(self) -> None:
         """Raise unless the broker answers a metadata request; blocks, so call it in a thread."""
@@ -97,11 +112,25 @@ class EventProducer:
 
     def _poll(self) -> None:
         while not self._stop.is_set():
-            self._producer.poll(0.1)
+            try:
+                self._producer.poll(0.1)
+            except KafkaException as exc:
+                if exc.args[0].fatal():
+                    self._replace()
+
+    def _replace(self) -> None:
+        with self._replacing:
+            self._producer = Producer(self._config)
+            abandoned = list(self._waiting)
+        log.warning("the producer met a fatal error and was replaced", under_way=len(abandoned))
+        self._loop.call_soon_threadsafe(_abandon, abandoned)
 
     def close(self, timeout: float) -> int:
         """Wait up to `timeout` seconds for open deliveries; returns how many remain. Blocks."""
-        remaining = self._producer.flush(timeout)
+        try:
+            remaining = self._producer.flush(timeout)
+        except KafkaException:
+            remaining = len(self._producer)
         self._stop.set()
         self._thread.join(1)
         return remaining
@@ -124,6 +153,17 @@ def _resolve(future: asyncio.Future[Delivery], error: KafkaError | None, message
         future.set_exception(_translate(error))
         return
     future.set_result(Delivery(message.topic() or "", message.partition() or 0, message.offset() or 0))
+
+
+def _abandon(futures: list[asyncio.Future[Delivery]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(Unavailable("kafka", "kafka: the broker forgot this producer"))
+
+
+def _log_error(error: KafkaError) -> None:
+    if error.code() != KafkaError._TRANSPORT:  # noqa: SLF001 - one a broker and a second; _ALL_BROKERS_DOWN says it
+        log.warning("kafka", error=error.name(), fatal=error.fatal())
 
 
 def _translate(error: KafkaError) -> CairnError:
