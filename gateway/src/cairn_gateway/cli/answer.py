@@ -1,0 +1,126 @@
+"""How an answer looks: the text, how it came about, the steps it rests on and their commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cairn_gateway.cli import screen
+from cairn_gateway.cli.markdown import styled
+
+Json = dict[str, Any]
+
+MODE_STYLES = {
+    "full": "bold green",
+    "cached": "bold green",
+    "excerpts": "bold yellow",
+    "keyword": "bold yellow",
+    "refused": "bold red",
+    "unavailable": "bold red",
+}
+SAFETY_STYLES = {"read-only": "green", "changes state": "yellow", "destructive": "bold red"}
+COMMIT_CHARACTERS = 10
+
+
+def show(answer: Json) -> None:
+    """The whole answer."""
+    screen.say(styled(answer["answer"]) if screen.interactive() else answer["answer"])
+    show_details(answer)
+
+
+def show_details(answer: Json) -> None:
+    """Everything but the text, for a reader who has seen that already."""
+    screen.say()
+    show_mode(answer)
+    show_sources(answer.get("sources", []))
+    show_commands(answer.get("sources", []))
+    show_freshness(answer)
+
+
+def show_mode(answer: Json) -> None:
+    """The mode, why it is not the best one, and how long it took."""
+    from rich.text import Text
+
+    mode = answer["mode"]
+    line = Text.assemble("mode ", (mode, MODE_STYLES.get(mode, "bold")))
+    if answer.get("degraded"):
+        line.append(f", degraded: {screen.clean(answer.get('degraded_reason') or 'no reason given')}", "yellow")
+    if dropped := answer.get("dropped_claims"):
+        line.append(f", {dropped} unsupported claim{'s' if dropped > 1 else ''} dropped", "yellow")
+    total = answer.get("timings", {}).get("total")
+    if total is not None:
+        line.append(f", {total:.3f} s", "dim")
+    screen.say(line)
+
+
+def show_sources(sources: Sequence[Json]) -> None:
+    """The retrieved steps, those first that the answer cites."""
+    from rich.text import Text
+
+    if not sources:
+        return
+    ordered = sorted(sources, key=lambda source: not source.get("cited"))
+    rows = [
+        (
+            Text("cited", "green") if source.get("cited") else Text(""),
+            source["runbook_id"],
+            source.get("label") or source["step"],
+            source["title"],
+            place(source.get("path") or source.get("url"), source.get("lines")),
+            (source.get("commit") or "")[:COMMIT_CHARACTERS],
+            float(source["score"]),
+        )
+        for source in ordered
+    ]
+    columns = ("", "Runbook", "Step", "Title", "Source", "Commit", "Score")
+    filled = [
+        index for index, _ in enumerate(columns) if not screen.interactive() or any(str(row[index]) for row in rows)
+    ]
+    screen.table(
+        [columns[index] for index in filled],
+        [[row[index] for index in filled] for row in rows],
+        right=("Step", "Score"),
+    )
+
+
+def show_commands(sources: Sequence[Json]) -> None:
+    """The commands of the cited steps (of all, when none is cited) with their safety."""
+    from rich.text import Text
+
+    shown = [source for source in sources if source.get("cited")] or sources
+    for source in shown:
+        commands = source.get("commands") or []
+        if not commands:
+            continue
+        screen.say(
+            Text(f"Commands of {screen.clean(source['title'])}, step {source.get('label') or source['step']}", "bold")
+        )
+        for command in commands:
+            safety = command["safety"]
+            line = Text.assemble("  ", (f"[{safety}]", SAFETY_STYLES.get(safety, "")), " ")
+            line.append(screen.clean(command["text"]).replace("\n", "\n    "))
+            if command.get("unfilled"):
+                line.append(f"   fill in: {', '.join(map(screen.clean, command['unfilled']))}", "yellow")
+            screen.say(line)
+
+
+def show_freshness(answer: Json) -> None:
+    """What the answer may not know yet."""
+    freshness = answer.get("freshness", {})
+    for pending in freshness.get("pending", []):
+        screen.say(
+            f"{pending['runbook_id']}: answered from revision {pending['indexed_revision']}, "
+            f"revision {pending['latest_revision']} is on its way",
+            style="yellow",
+        )
+    if freshness.get("index_time"):
+        lag = freshness.get("lag_seconds")
+        screen.say(f"index of {freshness['index_time']}" + ("" if lag is None else f", lag {lag:.1f} s"), style="dim")
+
+
+def place(path: str | None, lines: Sequence[int] | None) -> str:
+    """`path:first-last`, as editors open it."""
+    if not path or not lines:
+        return path or ""
+    first, last = lines[0], lines[-1]
+    return f"{path}:{first}" if first == last else f"{path}:{first}-{last}"

@@ -1,0 +1,104 @@
+"""`cairn ask`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from cairn_gateway.cli import answer as answers
+from cairn_gateway.cli import screen, sse
+from cairn_gateway.cli.alerts import parse_alert, question_for
+from cairn_gateway.cli.client import Cairn, as_object, connect
+from cairn_gateway.cli.exits import Negative, Unreachable, UsageError
+from cairn_gateway.cli.markdown import styled
+from cairn_gateway.cli.options import AsJson, K, read_text
+
+ASK_TIMEOUT = 120.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("ask")(ask)
+
+
+def ask(
+    question: Annotated[
+        list[str] | None, typer.Argument(help="The question; `-` reads it from stdin.", show_default=False)
+    ] = None,
+    *,
+    alert: Annotated[
+        str | None,
+        typer.Option(metavar="FILE|-", help="The alert as JSON, as Alertmanager sends it.", show_default=False),
+    ] = None,
+    k: K = None,
+    service: Annotated[str | None, typer.Option(help="Only this service's runbooks.", show_default=False)] = None,
+    stream: Annotated[bool, typer.Option("--stream", help="Show sources and claims as they come.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask what to do; the answer cites the runbook steps that it rests on.
+
+    With an alert the question may be left out. Ends with 1 when no runbook covers it.
+    """
+    asked = " ".join(question or [])
+    if asked == "-" and alert == "-":
+        raise UsageError("stdin can be the question or the alert, not both")
+    body: dict[str, Any] = {}
+    if alert is not None:
+        body["alert"] = parse_alert(read_text(alert, "--alert"))
+    text = read_text("-", "QUESTION") if asked == "-" else asked
+    if not text.strip() and "alert" in body:
+        text = question_for(body["alert"])
+    if not text.strip():
+        raise UsageError("there is no question", hint='cairn ask "why does the replica lag?"')
+    body["question"] = text
+    if k is not None:
+        body["k"] = k
+    if service is not None:
+        body["filters"] = {"service": service}
+    with connect() as cairn:
+        given = _streamed(cairn, body, as_json=as_json) if stream else _whole(cairn, body, as_json=as_json)
+    if given["mode"] == "refused":
+        raise Negative("no runbook covers this")
+    if given["mode"] == "unavailable":
+        raise Unreachable(str(given.get("degraded_reason") or "Cairn cannot answer now"))
+
+
+def _whole(cairn: Cairn, body: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
+    response = cairn.request("POST", "/ask", body=body, timeout=ASK_TIMEOUT)
+    answer = as_object(response)
+    if as_json:
+        screen.raw(response.content)
+    else:
+        answers.show(answer)
+    return answer
+
+
+def _streamed(cairn: Cairn, body: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
+    """Print each event when it comes; as JSON, one line `{event, data}` each."""
+    said = False
+    with cairn.stream("/ask", body | {"stream": True}, timeout=ASK_TIMEOUT) as response:
+        for event in sse.parse(response.iter_lines()):
+            data = json.loads(event.data)
+            if as_json:
+                screen.data({"event": event.name, "data": data})
+            elif event.name == "sources":
+                sources = data.get("sources", data) if isinstance(data, dict) else data
+                screen.note(f"{len(sources)} steps found", style="dim")
+            elif event.name == "claim":
+                said = True
+                _claim(data)
+            if event.name == "error":
+                raise Unreachable(str(data.get("detail", "the answer broke off")))
+            if event.name == "done":
+                if not as_json:
+                    answers.show_details(data) if said else answers.show(data)
+                return dict(data)
+    raise Unreachable("the answer broke off before its end")
+
+
+def _claim(claim: dict[str, Any]) -> None:
+    markers = " ".join(citation["marker"] for citation in claim.get("citations", []))
+    text = claim["text"] if not markers or markers in claim["text"] else f"{claim['text']} {markers}"
+    screen.say(styled(text) if screen.interactive() else text)

@@ -1,0 +1,121 @@
+"""Where Cairn is and with which key: environment, then `.cairn/env` of the one-machine stack, then the default."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cairn_gateway.cli.exits import UsageError
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+URL_VARIABLE = "CAIRN_URL"
+KEY_VARIABLE = "CAIRN_API_KEY"
+ENV_FILE = Path(".cairn") / "env"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The address of a Cairn, and the key for it. `warnings` are for the user to read."""
+
+    url: str
+    key: str | None = field(default=None, repr=False)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def local(self) -> bool:
+        """Whether it runs on this machine, where `make run` can start it."""
+        host = urlsplit(self.url).hostname or ""
+        return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def find_target(environ: Mapping[str, str], folder: Path) -> Target:
+    """The Cairn that a command started in `folder` talks to.
+
+    The key in `.cairn/env` belongs to the address beside it: it is never sent to another `CAIRN_URL`.
+
+    Raises:
+        UsageError: an address or key cannot be one.
+    """
+    warnings: list[str] = []
+    stored = _stored(folder, warnings)
+    stored_url = stored.get(URL_VARIABLE)
+    url = _checked_url(environ.get(URL_VARIABLE) or stored_url or DEFAULT_URL)
+    key = environ.get(KEY_VARIABLE)
+    if not key and (stored_url is None or _checked_url(stored_url) == url):
+        key = stored.get(KEY_VARIABLE)
+    return Target(url, _checked_key(key) if key else None, tuple(warnings))
+
+
+def parse_env(text: str) -> dict[str, str]:
+    """`KEY=VALUE` lines; comments, `export` and one pair of surrounding quotes are allowed."""
+    values: dict[str, str] = {}
+    for raw in text.splitlines():
+        line = raw.strip().removeprefix("export ")
+        name, equals, value = line.partition("=")
+        if not equals or line.startswith("#"):
+            continue
+        value = value.strip()
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+            value = value[1:-1]
+        values[name.strip()] = value
+    return values
+
+
+def _stored(folder: Path, warnings: list[str]) -> dict[str, str]:
+    for path in _candidates(folder):
+        try:
+            found = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as exc:
+            warnings.append(f"{path} cannot be read: {exc.strerror}")
+            return {}
+        if reason := _distrust(found):
+            warnings.append(f"{path} is not used: {reason}")
+            continue
+        try:
+            return parse_env(path.read_text(encoding="utf-8"))
+        except OSError as exc:
+            warnings.append(f"{path} cannot be read: {exc.strerror}")
+        except UnicodeDecodeError:
+            warnings.append(f"{path} is not UTF-8 text")
+        return {}
+    return {}
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    for parent in (folder, *folder.parents):
+        yield parent / ENV_FILE
+
+
+def _distrust(found: os.stat_result) -> str | None:
+    """Why a file must not decide where questions and keys are sent: somebody else could have written it."""
+    if not stat.S_ISREG(found.st_mode):
+        return "it is not a regular file"
+    if found.st_uid not in {os.geteuid(), 0}:
+        return "it belongs to another user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "others may write it; `chmod 600` it"
+    return None
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url.strip())
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        valid = False
+    if not valid:
+        raise UsageError(f"{URL_VARIABLE} is not an address: {url!r}", hint=f"it looks like {DEFAULT_URL}")
+    return url.strip().rstrip("/")
+
+
+def _checked_key(key: str) -> str:
+    key = key.strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError(f"{KEY_VARIABLE} holds characters that no key has")
+    return key
