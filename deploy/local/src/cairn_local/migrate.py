@@ -12,7 +12,14 @@ import asyncpg
 from alembic import command
 from alembic.config import Config
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from pydantic import SecretStr
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -156,13 +163,11 @@ def _create(client: AdminClient, wanted: Sequence[NewTopic]) -> int:
                 if exc.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
     for topic in present:
-        _configure(client, topic.topic, topic.config)
+        _configure(client, topic.topic, topic.config or {})
     return created
 
 
 def _configure(client: AdminClient, topic: str, values: Mapping[str, str]) -> None:
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
-
     entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in values.items()]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     for future in client.incremental_alter_configs([resource], request_timeout=15).values():

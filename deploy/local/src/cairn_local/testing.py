@@ -7,12 +7,15 @@
     kafka_settings  KafkaSettings  the same as settings
     kafka_topics    factory        `kafka_topics("name", partitions=3)` creates a topic of that prefix, returns its name
     embedder_url    str            an embedder process with the real model
+
+Tansu, the broker unless told otherwise, holds the first join of a consumer group for half of `session.timeout.ms`
+(22 s with librdkafka's default): set 2000 and `heartbeat.interval.ms` 500 in tests.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import asyncpg
@@ -28,9 +31,7 @@ _SERVERS = pytest.StashKey[TestServers]()
 class TopicFactory(Protocol):
     """Creates a topic whose name begins with `name` and is used by nobody else."""
 
-    def __call__(
-        self, name: str = "test", *, partitions: int = 1, config: dict[str, str] | None = None
-    ) -> str: ...
+    def __call__(self, name: str = "test", *, partitions: int = 1, config: dict[str, str] | None = None) -> str: ...
 
 
 def pytest_configure(config: pytest.Config) -> None:

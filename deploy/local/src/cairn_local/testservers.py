@@ -104,9 +104,7 @@ class TestServers:
 
     def stop(self) -> None:
         """End everything that was started, and remove the folder. For the owner, at the end of the run."""
-        pids = []
-        for description in self.folder.glob("*.json"):
-            pids.append(int(json.loads(description.read_text())["pid"]))
+        pids = [int(json.loads(file.read_text())["pid"]) for file in self.folder.glob("*.json")]
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)

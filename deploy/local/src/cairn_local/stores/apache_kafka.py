@@ -36,7 +36,8 @@ def server(home: Path, data: Path, port: int, controller_port: int) -> Server:
         if (data / "log" / "meta.properties").exists():
             return
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [home / "bin" / "kafka-storage.sh", "format", "-t", cluster, "-c", properties, "--ignore-formatted"]
+        command = [str(home / "bin" / "kafka-storage.sh"), "format", "-t", cluster, "-c", str(properties)]
+        command.append("--ignore-formatted")
         done = subprocess.run(
             command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=120
         )

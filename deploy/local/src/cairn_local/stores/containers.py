@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -74,6 +75,8 @@ def available() -> bool:
         import docker
     except ImportError:
         return False
+    if not _engine_listens():
+        return False
     try:
         client = docker.from_env(timeout=3)
     except docker.errors.DockerException:
@@ -85,6 +88,19 @@ def available() -> bool:
         return False
     finally:
         client.close()
+    return True
+
+
+def _engine_listens() -> bool:
+    """Asked with a plain socket first: docker's own client leaks one when nobody answers."""
+    url = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    if not url.startswith("unix://"):
+        return True
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(url.removeprefix("unix://"))
+        except OSError:
+            return False
     return True
 
 
@@ -133,7 +149,7 @@ def main() -> None:
     image = IMAGES[name]
     values = {"port": str(port), "password": os.environ.get("STORE_PASSWORD", "")}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    container = DockerContainer(image.name).with_bind_ports(image.port, ("127.0.0.1", port))
+    container = DockerContainer(image.name).with_bind_ports(f"{image.port}/tcp", port)
     for variable, value in image.env.items():
         container.with_env(variable, value.format(**values))
     if image.command:

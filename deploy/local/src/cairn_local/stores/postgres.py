@@ -89,7 +89,15 @@ def _prepare(data: Path, user: str | None, password: str) -> None:
         if user:
             shutil.chown(data, user, user)
             shutil.chown(secret.name, user, user)
-        command = [binaries() / "initdb", "-D", data, "-U", ROLE, "--auth=scram-sha-256", f"--pwfile={secret.name}"]
+        command = [
+            str(binaries() / "initdb"),
+            "-D",
+            str(data),
+            "-U",
+            ROLE,
+            "--auth=scram-sha-256",
+            f"--pwfile={secret.name}",
+        ]
         command += ["-E", "UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C", "--no-sync"]
         done = subprocess.run(
             command, user=user, group=user, cwd="/", capture_output=True, text=True, check=False, timeout=120
