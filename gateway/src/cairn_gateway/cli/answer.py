@@ -66,7 +66,7 @@ def show_sources(sources: Sequence[Json]) -> None:
             source["runbook_id"],
             source.get("label") or source["step"],
             source["title"],
-            place(source.get("path") or source.get("url"), source.get("lines")),
+            place(source.get("path"), source.get("lines"), source.get("url")),
             (source.get("commit") or "")[:COMMIT_CHARACTERS],
             float(source["score"]),
         )
@@ -118,9 +118,9 @@ def show_freshness(answer: Json) -> None:
         screen.say(f"index of {freshness['index_time']}" + ("" if lag is None else f", lag {lag:.1f} s"), style="dim")
 
 
-def place(path: str | None, lines: Sequence[int] | None) -> str:
-    """`path:first-last`, as editors open it."""
+def place(path: str | None, lines: Sequence[int] | None, url: str | None = None) -> str:
+    """`path:first-last`, as editors open it; the address where there is no file."""
     if not path or not lines:
-        return path or ""
+        return path or url or ""
     first, last = lines[0], lines[-1]
     return f"{path}:{first}" if first == last else f"{path}:{first}-{last}"

@@ -40,7 +40,10 @@ def console(*, stderr: bool = False) -> Console:
 
 def say(text: str | Text = "", *, style: str | None = None) -> None:
     """One piece of data for the reader on stdout; long lines are left to the terminal, so they copy whole."""
-    console().print(clean(text) if isinstance(text, str) else text, style=style, soft_wrap=True)
+    if interactive():
+        console().print(clean(text) if isinstance(text, str) else text, style=style, soft_wrap=True)
+    else:
+        sys.stdout.write(clean(str(text)) + "\n")
 
 
 def note(message: str, *, style: str | None = None) -> None:

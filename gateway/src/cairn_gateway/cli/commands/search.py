@@ -96,7 +96,7 @@ def _show(found: dict[str, Any], *, explain: bool) -> None:
             hit["runbook_id"],
             hit["step"] if hit["kind"] == "runbook" else "",
             hit["title"],
-            place(hit.get("path") or hit.get("url"), _lines(hit)),
+            place(hit.get("path"), _lines(hit), hit.get("url")),
             preview(hit["text"]),
         )
         for hit in found.get("results", [])
