@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from motor.motor_asyncio import (
@@ -72,6 +73,31 @@ async def transaction(database: Database) -> AsyncIterator[Session]:
             yield session
     except errors.PyMongoError as exc:
         raise translate(exc) from exc
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Driver errors inside come out as ours."""
+    try:
+        yield
+    except errors.PyMongoError as exc:
+        raise translate(exc) from exc
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index by name; `options` are those of `createIndexes`."""
+
+    name: str
+    keys: tuple[tuple[str, int], ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+async def ensure_indexes(collection: Collection, indexes: Sequence[Index]) -> None:
+    """Create what is missing; an index that is there already costs one round trip."""
+    with translated():
+        for index in indexes:
+            await collection.create_index(list(index.keys), name=index.name, **index.options)
 
 
 def translate(exc: errors.PyMongoError) -> CairnError:

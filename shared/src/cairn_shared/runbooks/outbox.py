@@ -1,0 +1,44 @@
+"""The form of an event that waits in MongoDB for Kafka: one document of `outbox` (or of the gateway's `inbox`).
+
+    pending    written, not on Kafka yet
+    published  acknowledged by Kafka; `check_at` says when the index is asked for it, where the log is not durable
+    settled    the index says searchable, superseded or dead (`outcome`)
+    refused    Kafka can never take it (`detail`)
+
+`created_at` grows from revision to revision of one runbook, so that its order is the order of revisions.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from cairn_shared.events import Event
+from cairn_shared.mongo import Document, Index
+
+OUTBOX = "outbox"
+PENDING, PUBLISHED, SETTLED, REFUSED = "pending", "published", "settled", "refused"
+
+INDEXES = (
+    Index("pending_in_order", (("state", 1), ("created_at", 1), ("_id", 1))),
+    Index("due_for_check", (("state", 1), ("check_at", 1))),
+    Index("expiry", (("expires_at", 1),), {"expireAfterSeconds": 0}),
+)
+
+
+def entry(event: Event, created_at: datetime, traceparent: str | None) -> Document:
+    """`event` as a pending document; its `_id` is the event's, so that an event waits at most once."""
+    return {
+        "_id": event.event_id,
+        "state": PENDING,
+        "topic": event.topic(),
+        "key": event.key(),
+        "value": event.encode(),
+        "headers": [[name, value] for name, value in event.headers(traceparent)],
+        "type": event.type,
+        "source": event.source,
+        "subject": event.subject,
+        "version": event.version,
+        "accepted_at": event.accepted_at,
+        "created_at": created_at,
+        "attempts": 0,
+    }
