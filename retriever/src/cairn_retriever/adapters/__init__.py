@@ -1,0 +1,1 @@
+"""What touches PostgreSQL and the embedder."""

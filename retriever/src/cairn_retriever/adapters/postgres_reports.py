@@ -1,0 +1,140 @@
+"""The index's own state: what is in it, how fresh it is, and what became of events."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from cairn_shared.api.index import IndexedDocument, IndexedDocuments, IndexStatus, LedgerAnswer, LedgerEntry
+from cairn_shared.postgres import translate
+
+if TYPE_CHECKING:
+    from cairn_shared.postgres import Connection, Pool
+
+STATUS = """
+SELECT (SELECT coalesce(jsonb_object_agg(kind, n), '{}') FROM
+           (SELECT kind, count(*) AS n FROM documents WHERE NOT deleted AND version >= 0 GROUP BY kind) AS k) AS documents,
+       (SELECT count(*) FROM documents WHERE deleted) AS tombstones,
+       (SELECT count(*) FROM steps) AS steps,
+       (SELECT count(*) FROM chunks) AS chunks,
+       (SELECT max(indexed_at) FROM documents) AS last_indexed_at,
+       (SELECT coalesce(jsonb_object_agg(state, n), '{}') FROM
+           (SELECT state, count(*) AS n FROM ingest_ledger GROUP BY state) AS l) AS ledger,
+       (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS pgvector,
+       epoch, fingerprint, refreshed_at
+FROM corpus_state
+"""
+
+EMBEDDING_TABLES = """
+SELECT relname FROM pg_class
+WHERE relkind IN ('r', 'p') AND relname ~ '^chunk_embeddings_[0-9]+$' AND relnamespace = current_schema()::regnamespace
+ORDER BY relname
+"""
+
+DOCUMENTS = """
+WITH page AS (
+    SELECT * FROM documents
+    WHERE ($1::text IS NULL OR source = $1) AND ($2::text IS NULL OR kind = $2) AND ($3::uuid IS NULL OR document_id > $3)
+    ORDER BY document_id LIMIT $4
+)
+SELECT page.document_id, source, external_id, page.kind, version, deleted, content_sha, commit_sha, path,
+       (SELECT count(*) FROM steps s WHERE s.document_id = page.document_id) AS steps,
+       c.chunks, c.broken
+FROM page CROSS JOIN LATERAL (
+    SELECT count(*) AS chunks, count(*) FILTER (WHERE NOT ({sound})) AS broken
+    FROM chunks c WHERE c.document_id = page.document_id
+) AS c
+ORDER BY page.document_id
+"""
+
+# A vector of unit length, of the model that searches use.
+SOUND = """EXISTS (
+    SELECT 1 FROM {table} e WHERE e.chunk_id = c.chunk_id
+    AND e.fingerprint = (SELECT fingerprint FROM corpus_state) AND abs(vector_norm(e.embedding) - 1) < 0.01
+)"""
+
+LEDGER = """
+SELECT event_id, state, document_id, version, accepted_at, settled_at, detail
+FROM ingest_ledger WHERE event_id = ANY($1::uuid[]) ORDER BY event_id
+"""
+
+
+class PostgresReports:
+    """Answers about the index."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def status(self) -> IndexStatus:
+        """Sizes and freshness. Raises Unavailable when PostgreSQL cannot be reached."""
+        try:
+            async with self._pool.acquire() as connection:
+                row = await connection.fetchrow(STATUS)
+        except Exception as exc:
+            raise translate(exc) from exc
+        assert row is not None
+        return IndexStatus(
+            documents=_object(row["documents"]),
+            steps=row["steps"],
+            chunks=row["chunks"],
+            epoch=row["epoch"],
+            fingerprint=row["fingerprint"],
+            last_indexed_at=row["last_indexed_at"],
+            details={
+                "tombstones": row["tombstones"],
+                "ledger": _object(row["ledger"]),
+                "pgvector": row["pgvector"],
+                "frequencies_refreshed_at": row["refreshed_at"],
+            },
+        )
+
+    async def documents(
+        self, source: str | None, kind: str | None, after: uuid.UUID | None, limit: int
+    ) -> IndexedDocuments:
+        """One page of what the index holds, tombstones included, to compare with the truth."""
+        try:
+            async with self._pool.acquire() as connection:
+                sound = await _sound(connection)
+                rows = await connection.fetch(DOCUMENTS.format(sound=sound), source, kind, after, limit + 1)
+        except Exception as exc:
+            raise translate(exc) from exc
+        page = [
+            IndexedDocument(
+                document_id=row["document_id"],
+                source=row["source"],
+                external_id=row["external_id"],
+                kind=row["kind"],
+                version=row["version"],
+                deleted=row["deleted"],
+                content_sha=row["content_sha"],
+                steps=row["steps"],
+                chunks=row["chunks"],
+                broken_vectors=row["broken"],
+                commit=row["commit_sha"],
+                path=row["path"],
+            )
+            for row in rows[:limit]
+        ]
+        return IndexedDocuments(documents=page, next=page[-1].document_id if len(rows) > limit else None)
+
+    async def ledger(self, event_ids: Sequence[uuid.UUID]) -> LedgerAnswer:
+        """The ends that these events reached, as far as they did."""
+        try:
+            async with self._pool.acquire() as connection:
+                rows = await connection.fetch(LEDGER, list(event_ids))
+        except Exception as exc:
+            raise translate(exc) from exc
+        return LedgerAnswer(entries=[LedgerEntry(**dict(row)) for row in rows])
+
+
+async def _sound(connection: Connection) -> str:
+    tables = await connection.fetch(EMBEDDING_TABLES)
+    return " OR ".join(SOUND.format(table=row["relname"]) for row in tables) or "false"
+
+
+def _object(value: Any) -> dict[str, int]:
+    found: dict[str, int] = orjson.loads(value) if isinstance(value, str) else value
+    return found

@@ -1,0 +1,58 @@
+"""Composition root: the one place that picks adapters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from cairn_retriever.adapters.postgres_index import PostgresIndex
+from cairn_retriever.adapters.postgres_reports import PostgresReports
+from cairn_retriever.adapters.query_embedder import CachedQueryEmbedder
+from cairn_retriever.dependencies import State
+from cairn_retriever.metrics import Metrics
+from cairn_retriever.policy import RetrievalPolicy
+from cairn_retriever.routes import router
+from cairn_retriever.search import Searcher
+from cairn_retriever.settings import RetrieverSettings
+from cairn_shared.clock import Clock, SystemClock
+from cairn_shared.embedder_client import EmbedderClient
+from cairn_shared.health import Readiness
+from cairn_shared.http import open_client
+from cairn_shared.postgres import open_pool, ping
+from cairn_shared.web.service import create_service
+
+DESCRIPTION = "Finds the runbook steps and events that a question is about."
+
+
+def create_app(
+    settings: RetrieverSettings, *, policy: RetrievalPolicy = RetrievalPolicy(), clock: Clock | None = None
+) -> FastAPI:
+    """The retriever. The embedder may be away: then words and identifiers are searched, and the answer says so."""
+    time = clock or SystemClock()
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    readiness = Readiness()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with (
+            open_pool(settings, "cairn-retriever") as pool,
+            open_client(settings.embedder_url, settings.embedder_timeout) as client,
+        ):
+            readiness.register("postgres", lambda: ping(pool))
+            embedder = CachedQueryEmbedder(
+                EmbedderClient(client),
+                metrics,
+                size=settings.query_vector_cache,
+                timeout=settings.query_embed_timeout,
+            )
+            index = PostgresIndex(pool, time, policy, metrics, settings.lexicon_max_age)
+            app.state.cairn = State(Searcher(index, embedder, time, metrics, policy), PostgresReports(pool))
+            yield
+
+    app = create_service("cairn-retriever", settings, readiness, registry, lifespan=lifespan, description=DESCRIPTION)
+    app.include_router(router)
+    return app

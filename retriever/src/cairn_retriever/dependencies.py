@@ -1,0 +1,37 @@
+"""What the routes are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from cairn_retriever.adapters.postgres_reports import PostgresReports
+from cairn_retriever.search import Searcher
+
+
+@dataclass(frozen=True)
+class State:
+    """What lives as long as the process."""
+
+    searcher: Searcher
+    reports: PostgresReports
+
+
+def state(request: Request) -> State:
+    """The process's state."""
+    found: State = request.app.state.cairn
+    return found
+
+
+def searcher(request: Request) -> Searcher:
+    return state(request).searcher
+
+
+def reports(request: Request) -> PostgresReports:
+    return state(request).reports
+
+
+SearcherDep = Annotated[Searcher, Depends(searcher)]
+ReportsDep = Annotated[PostgresReports, Depends(reports)]

@@ -1,0 +1,138 @@
+"""What a search is made of: the parsed query, the corpus it meets, candidates, ranked steps."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float32]
+
+RUNBOOK = "runbook"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """A request, read: what to embed, what to match as words, and what is named exactly."""
+
+    lexical_text: str
+    embed_text: str
+    identifiers: tuple[str, ...]
+    """Case-folded, as `cairn_shared.identifiers` gives them for documents too."""
+    alerts: tuple[str, ...]
+    """Case-folded names that an alert in the request states."""
+    names: Mapping[str, bool]
+    """Case-folded words of the text that may name an alert or a runbook; True where the spelling says it is a name."""
+    links: tuple[str, ...]
+    """Case-folded addresses: a runbook_url among them routes."""
+    bare: bool
+    """Nothing is asked beyond the names: the runbook as a whole is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A runbook that the request names exactly, and by what."""
+
+    document_id: uuid.UUID
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusState:
+    """The single row of `corpus_state`."""
+
+    epoch: int
+    fingerprint: str | None
+    chunks: int
+    average_length: float
+    refreshed: bool
+    thresholds: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the database says about a query before its vector is known."""
+
+    state: CorpusState
+    lexemes: tuple[str, ...]
+    event_frequencies: Mapping[str, int]
+    identifier_documents: Mapping[str, int]
+    """How many documents hold each identifier of the query; absent where none does."""
+    routes: tuple[Route, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """How often lexemes occur in one half of the corpus (runbooks or events), in chunks."""
+
+    chunks: int
+    average_length: float
+    frequencies: Mapping[str, int]
+
+    def frequency(self, lexeme: str) -> int:
+        """Chunks that hold `lexeme`."""
+        return self.frequencies.get(lexeme, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedLexeme:
+    """A lexeme of the query with its inverse document frequency among runbooks and among events."""
+
+    lexeme: str
+    runbook_idf: float
+    event_idf: float
+
+    def idf(self, kind: str) -> float:
+        return self.runbook_idf if kind == RUNBOOK else self.event_idf
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk that some source proposed, with every score filled in."""
+
+    chunk_id: uuid.UUID
+    step_id: uuid.UUID
+    document_id: uuid.UUID
+    kind: str
+    ordinal: int
+    step_number: int
+    occurred_at: datetime | None
+    content_sha: str
+    identifiers: frozenset[str]
+    """Those of the query that its step holds."""
+    frequencies: tuple[float, ...]
+    """Field-weighted occurrences of each lexeme of the query."""
+    length: int
+    cosine: float | None
+    extra_cosine: float | None
+    seed_rank: float
+    """ts_rank_cd of all lexemes together, as the first prototype scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A chunk with its scores."""
+
+    candidate: Candidate
+    bm25: float
+    coverage: float
+    relevance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A step in its place."""
+
+    step_id: uuid.UUID
+    document_id: uuid.UUID
+    kind: str
+    step_number: int
+    content_sha: str
+    score: float
+    tier: int
+    features: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,114 @@
+"""Every number that decides what is found and how it is ranked, as frozen values.
+
+The defaults were chosen on the dev halves of the evaluation sets (`docs/retrieval.md` has the ablations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class CandidatePolicy:
+    """How many candidates each source may give, and what a source may cost."""
+
+    vector: int = 50
+    lexical: int = 100
+    identifier: int = 50
+    routed: int = 100
+    ef_search: int = 100
+    max_scan_tuples: int = 20_000
+    recent_days: int = 7
+    recent_rows: int = 1_000
+    exact_rows: int = 3_000
+    """Filters that leave at most this many chunks are searched exactly: an index scan could under-return."""
+    lexemes: int = 40
+    """Most lexemes of a query that are used, rarest first."""
+    posting_budget: int = 4_000
+    """Rows that the full-text search may visit: common lexemes are dropped once the rarer ones fill it."""
+    common_share: float = 0.2
+    """A lexeme in more than this share of the chunks selects no candidates while rarer ones exist."""
+    identifier_limit: int = 64
+    """Most identifiers of a query that are looked up."""
+
+
+@dataclass(frozen=True)
+class LexicalPolicy:
+    """BM25 (Robertson, Zaragoza 2009, doi:10.1561/1500000019) with weighted fields, as in BM25F's simple form."""
+
+    k1: float = 1.2
+    b: float = 0.5
+    title: float = 3.0
+    section: float = 2.0
+    body: float = 1.0
+
+
+@dataclass(frozen=True)
+class FusionPolicy:
+    """How the scores of the two retrievers become one."""
+
+    alpha: float = 0.6
+    """Weight of the vector score in the convex combination; the rest is BM25's."""
+    rrf_k: int = 60
+    seed_cosine: float = 0.7
+    seed_decay_per_day: float = 0.05
+
+
+@dataclass(frozen=True)
+class DecayPolicy:
+    """How an event's score falls with its age: `floor + (1 - floor) * 2 ** (-age / half_life)`. Runbooks never decay."""
+
+    floor: float = 0.4
+    default_half_life: float = 14.0
+    half_lives: Mapping[str, float] = field(
+        default_factory=lambda: MappingProxyType(
+            {
+                "alert": 3.0,
+                "log": 3.0,
+                "commit": 14.0,
+                "pull_request": 14.0,
+                "deployment": 14.0,
+                "issue": 30.0,
+                "ticket": 30.0,
+                "comment": 30.0,
+            }
+        )
+    )
+    """Days by kind."""
+
+
+@dataclass(frozen=True)
+class RankingPolicy:
+    """How steps are ordered once they have a score."""
+
+    document_share: float = 0.2
+    """Share of a step's score that comes from the best step of its document."""
+    event_share: float = 0.4
+    """Share of the results that events may take while there are runbooks to show, and the reverse holds for the rest."""
+    steps_per_document: int = 3
+    """More steps of one runbook follow only after the other runbooks had their turn, unless the query names it."""
+    naming_documents: int = 8
+    """An identifier in more documents than this names none of them: it adds to the score but makes no tier."""
+    identifier_bonus: float = 0.15
+
+
+@dataclass(frozen=True)
+class GatePolicy:
+    """Where the relevance gate stands when `corpus_state.thresholds` has nothing for the fingerprint."""
+
+    cosine: float = 0.45
+    coverage: float = 0.45
+
+
+@dataclass(frozen=True)
+class RetrievalPolicy:
+    """All of them."""
+
+    candidates: CandidatePolicy = CandidatePolicy()
+    lexical: LexicalPolicy = LexicalPolicy()
+    fusion: FusionPolicy = FusionPolicy()
+    decay: DecayPolicy = DecayPolicy()
+    ranking: RankingPolicy = RankingPolicy()
+    gate: GatePolicy = GatePolicy()

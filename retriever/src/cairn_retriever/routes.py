@@ -1,0 +1,44 @@
+"""HTTP in and out: bodies are `cairn_shared.api.search` and `cairn_shared.api.index`."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from cairn_retriever.dependencies import ReportsDep, SearcherDep
+from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerAnswer, LedgerQuery
+from cairn_shared.api.search import SearchRequest, SearchResponse
+
+router = APIRouter()
+
+
+@router.post("/search", tags=["search"])
+async def search(request: SearchRequest, searcher: SearcherDep) -> SearchResponse:
+    """Ranked steps of runbooks, and events, with the features that ranked them."""
+    return await searcher.search(request)
+
+
+@router.get("/index/status", tags=["index"])
+async def status(reports: ReportsDep) -> IndexStatus:
+    """Sizes and freshness of the index."""
+    return await reports.status()
+
+
+@router.get("/index/documents", tags=["index"])
+async def documents(
+    reports: ReportsDep,
+    source: str | None = None,
+    kind: str | None = None,
+    after: uuid.UUID | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> IndexedDocuments:
+    """What the index holds, a page at a time, tombstones included."""
+    return await reports.documents(source, kind, after, limit)
+
+
+@router.post("/index/ledger", tags=["index"])
+async def ledger(query: LedgerQuery, reports: ReportsDep) -> LedgerAnswer:
+    """What became of events, as far as they reached an end."""
+    return await reports.ledger(query.event_ids)

@@ -1,0 +1,223 @@
+"""The use case: a request to ranked steps."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cairn_retriever import gate
+from cairn_retriever.lexical import Bm25, idf, selecting, weigh
+from cairn_retriever.metrics import Metrics
+from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, ParsedQuery, Prepared, Ranked, WeightedLexeme
+from cairn_retriever.policy import RetrievalPolicy
+from cairn_retriever.ports import Index, QueryEmbedder, QueryVectors, Snapshot, Words
+from cairn_retriever.query import clean, parse
+from cairn_retriever.ranking import Question, rank
+from cairn_shared.api.search import SearchFilters, SearchRequest, SearchResponse
+from cairn_shared.clock import Clock
+from cairn_shared.errors import CairnError, TransientError
+from cairn_shared.logging import get_logger
+
+log = get_logger(__name__)
+
+NO_EMBEDDER = "embedder"
+OTHER_MODEL = "embedding model"
+
+
+@dataclass(frozen=True)
+class Read:
+    """A request as far as it is understood without vectors."""
+
+    query: ParsedQuery
+    prepared: Prepared
+    runbooks: Lexicon
+    events: Lexicon
+    lexemes: Sequence[WeightedLexeme]
+    naming: frozenset[str]
+
+
+class Searcher:
+    """Searches an index."""
+
+    def __init__(
+        self, index: Index, embedder: QueryEmbedder, clock: Clock, metrics: Metrics, policy: RetrievalPolicy
+    ) -> None:
+        self._index = index
+        self._embedder = embedder
+        self._clock = clock
+        self._metrics = metrics
+        self._policy = policy
+
+    async def search(self, request: SearchRequest) -> SearchResponse:
+        """Ranked steps and what the relevance gate saw.
+
+        Raises:
+            Unavailable: PostgreSQL cannot be reached. Without the embedder the search answers from words and names.
+        """
+        watch = _Watch(self._clock)
+        query = parse(request.query, request.alert)
+        preparing = asyncio.ensure_future(self._read(query, request.filters))
+        try:
+            vectors, degraded = await self._embed(query, request)
+            watch.lap("embed_ms")
+            read = await preparing
+        finally:
+            preparing.cancel()
+        vectors, degraded = _of_this_corpus(vectors, degraded, read.prepared.state.fingerprint)
+        watch.lap("prepare_ms")
+        async with self._index.snapshot(request.filters, request.k) as snapshot:
+            sources, candidates = await self._find(snapshot, request, read, vectors)
+            watch.lap("candidates_ms")
+            ranked = self._rank(candidates, request, read)
+            watch.lap("rank_ms")
+            hits = await snapshot.hits(ranked)
+            state = snapshot.state
+        watch.lap("show_ms")
+        self._metrics.searched(request, degraded, watch.total() / 1000, {name: len(c) for name, c in sources.items()})
+        return SearchResponse(
+            results=hits,
+            mode=request.mode,
+            degraded=degraded,
+            gate=self._gate(candidates, ranked, read),
+            epoch=state.epoch,
+            fingerprint=state.fingerprint,
+            timings={**watch.laps, "total_ms": watch.total()},
+            explain=self._explain(request, read, sources) if request.explain else None,
+        )
+
+    async def _read(self, query: ParsedQuery, filters: SearchFilters) -> Read:
+        with_events = filters.kind != RUNBOOK
+        prepared = await self._index.prepare(query, events=with_events)
+        runbooks = await self._index.lexicon(prepared.state, self._clock.now())
+        state = prepared.state
+        events = Lexicon(max(state.chunks - runbooks.chunks, 1), state.average_length, prepared.event_frequencies)
+        holders = prepared.identifier_documents
+        limit = self._policy.ranking.naming_documents
+        return Read(
+            query,
+            prepared,
+            runbooks,
+            events,
+            weigh(prepared.lexemes, runbooks, events, self._policy.candidates.lexemes),
+            frozenset(one for one in query.identifiers if 0 < holders.get(one, 0) <= limit),
+        )
+
+    async def _embed(self, query: ParsedQuery, request: SearchRequest) -> tuple[QueryVectors | None, list[str]]:
+        if request.mode == "keyword" or not query.embed_text.strip():
+            return None, []
+        extra = clean(request.extra_query).strip() if request.extra_query else None
+        try:
+            return await self._embedder.embed(query.embed_text, extra or None), []
+        except TransientError as exc:
+            log.warning("searching without vectors", error=exc.detail)
+        except CairnError as exc:
+            log.error("the embedder refuses the query", error=exc.detail)
+        return None, [NO_EMBEDDER]
+
+    async def _find(
+        self, snapshot: Snapshot, request: SearchRequest, read: Read, vectors: QueryVectors | None
+    ) -> tuple[Mapping[str, list[uuid.UUID]], list[Candidate]]:
+        policy = self._policy.candidates
+        semantic_only = request.mode == "semantic" and vectors is not None
+        words = Words(
+            [] if semantic_only else selecting(read.lexemes, RUNBOOK, read.runbooks, policy),
+            [] if semantic_only else selecting(read.lexemes, "event", read.events, policy),
+        )
+        lexemes = [one.lexeme for one in read.lexemes]
+        identifiers = list(read.prepared.identifier_documents)
+        routed = [route.document_id for route in read.prepared.routes]
+        sources = dict(await snapshot.candidates(words, identifiers, routed, vectors))
+        ids = list(dict.fromkeys(chunk for found in sources.values() for chunk in found))
+        candidates, shas = await snapshot.fill(ids, lexemes, identifiers, vectors)
+        if len({one.content_sha for one in candidates}) < request.k and len(ids) >= policy.vector:
+            # Copies of few texts filled every source: look again for what is not a copy of them.
+            again = await snapshot.candidates(words, identifiers, routed, vectors, without=sorted(shas))
+            more = list(dict.fromkeys(chunk for found in again.values() for chunk in found if chunk not in set(ids)))
+            sources["beyond copies"] = more
+            candidates += (await snapshot.fill(more, lexemes, identifiers, vectors))[0]
+        return sources, candidates
+
+    def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read) -> list[Ranked]:
+        total = max(read.prepared.state.chunks, 1)
+        question = Question(
+            mode=request.mode,
+            fusion=request.fusion,
+            k=request.k,
+            now=self._clock.now(),
+            naming=read.naming,
+            identifier_weights={one: idf(total, n) for one, n in read.prepared.identifier_documents.items()},
+            routed=frozenset(route.document_id for route in read.prepared.routes),
+            bare=read.query.bare,
+            ignore_age=request.filters.since is not None or request.filters.until is not None,
+        )
+        return rank(candidates, question, self._bm25(read), self._policy)
+
+    def _bm25(self, read: Read) -> Bm25:
+        return Bm25(read.lexemes, read.runbooks, read.events, self._policy.lexical)
+
+    def _gate(self, candidates: Sequence[Candidate], ranked: Sequence[Ranked], read: Read) -> Any:
+        state = read.prepared.state
+        cosines = [one.cosine for one in candidates if one.cosine is not None]
+        routed = frozenset(route.document_id for route in read.prepared.routes)
+        return gate.judge(
+            best_cosine=max(cosines) if cosines else None,
+            best_coverage=max((step.features["coverage"] for step in ranked), default=0.0),
+            asked=read.query.identifiers,
+            found=sorted(frozenset[str]().union(*(one.identifiers for one in candidates))),
+            naming=sorted(read.naming),
+            routed=any(one.document_id in routed for one in candidates),
+            results=len(ranked),
+            policy=gate.policy_for(state.fingerprint, state.thresholds, self._policy.gate),
+        )
+
+    def _explain(self, request: SearchRequest, read: Read, sources: Mapping[str, list[uuid.UUID]]) -> dict[str, Any]:
+        return {
+            "fusion": request.fusion,
+            "alpha": self._policy.fusion.alpha,
+            "embedded": read.query.embed_text,
+            "lexemes": [
+                {
+                    "lexeme": one.lexeme,
+                    "runbook_chunks": read.runbooks.frequency(one.lexeme),
+                    "event_chunks": read.events.frequency(one.lexeme),
+                    "runbook_idf": one.runbook_idf,
+                    "event_idf": one.event_idf,
+                }
+                for one in read.lexemes
+            ],
+            "identifiers": dict(read.prepared.identifier_documents),
+            "naming": sorted(read.naming),
+            "routes": [{"document_id": str(one.document_id), "by": one.by} for one in read.prepared.routes],
+            "sources": {name: len(found) for name, found in sources.items()},
+            "runbook_chunks": read.runbooks.chunks,
+        }
+
+
+def _of_this_corpus(
+    vectors: QueryVectors | None, degraded: list[str], fingerprint: str | None
+) -> tuple[QueryVectors | None, list[str]]:
+    """Vectors of another model than the corpus has must not be compared with it."""
+    if vectors is not None and fingerprint is not None and vectors.fingerprint != fingerprint:
+        log.error("the embedder has another model than the index", embedder=vectors.fingerprint, index=fingerprint)
+        return None, [*degraded, OTHER_MODEL]
+    return vectors, degraded
+
+
+class _Watch:
+    """Laps in milliseconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._start = self._last = clock.monotonic()
+        self.laps: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = self._clock.monotonic()
+        self.laps[name] = round((now - self._last) * 1000, 3)
+        self._last = now
+
+    def total(self) -> float:
+        return round((self._clock.monotonic() - self._start) * 1000, 3)

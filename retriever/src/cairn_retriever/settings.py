@@ -1,0 +1,22 @@
+"""The retriever's settings, each an environment variable."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from cairn_shared.settings import EmbedderClientSettings, PostgresSettings, ServiceSettings
+
+
+class RetrieverSettings(ServiceSettings, PostgresSettings, EmbedderClientSettings):
+    """Where things are, and what a search may cost."""
+
+    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on.")] = 8002
+    query_embed_timeout: Annotated[
+        float, Field(gt=0, description="Seconds to wait for the query's vector before searching without it.")
+    ] = 1.5
+    query_vector_cache: Annotated[int, Field(ge=0, description="Query vectors kept in the process.")] = 2048
+    lexicon_max_age: Annotated[
+        float, Field(ge=0, description="Seconds that word frequencies may be behind a change of the runbooks.")
+    ] = 1.0
