@@ -92,7 +92,9 @@ class SourceDocument(Payload):
     labels: dict[str, str] = {}
     references: Annotated[list[str], Field(description="Tickets, commits, runbook_urls it points to.")] = []
     paths: Annotated[list[str], Field(description="Files that it changed.")] = []
-    count: Annotated[int, Field(ge=1, description="How many occurrences this write stands for.")] = 1
+    count: Annotated[
+        int, Field(ge=0, description="How many occurrences this part stands for; those of a document are the sum.")
+    ] = 1
     first_seen: AwareDatetime | None = None
     last_seen: AwareDatetime | None = None
 
