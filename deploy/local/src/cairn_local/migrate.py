@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +24,12 @@ from confluent_kafka.admin import (
 )
 from pydantic import SecretStr
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from cairn_shared import logging
 from cairn_shared.events import TOPICS, dead_letter_topic
-from cairn_shared.settings import KafkaSettings, PostgresSettings
+from cairn_shared.settings import KafkaSettings, PostgresSettings, load
 
 DAY_MS = 24 * 3600 * 1000
 MIGRATION_LOCK = 0x636169726E  # any fixed number: two jobs must not migrate at once
@@ -192,9 +196,20 @@ class MigrateSettings(PostgresSettings, KafkaSettings):
     """What the job reads from the environment."""
 
 
-async def migrate(settings: MigrateSettings) -> int:
-    """The whole job; returns how many topics are new."""
-    import asyncio
+def run() -> int:
+    """The whole job, from the environment. Returns the exit code."""
+    logging.configure("migrate")
+    log = logging.get_logger(__name__)
+    settings = load(MigrateSettings)
+    try:
+        asyncio.run(migrate_postgres(settings.pg_dsn))
+        created = create_topics(settings)
+    except (RuntimeError, OSError, asyncpg.PostgresError, SQLAlchemyError) as exc:
+        log.error("migration failed", error=type(exc).__name__, reason=str(exc))  # noqa: TRY400 - it names the cause
+        return 1
+    log.info("migrated", topics_created=created)
+    return 0
 
-    await migrate_postgres(settings.pg_dsn)
-    return await asyncio.to_thread(create_topics, settings)
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,9 +1,11 @@
-"""Which ports to listen on: the wanted one when it is free, else one that the kernel offers."""
+"""Which ports to listen on: the wanted one when it is free, else one that the kernel offers; the choice is kept."""
 
 from __future__ import annotations
 
+import json
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 
 HOST = "127.0.0.1"
 
@@ -27,11 +29,45 @@ def free_port(host: str = HOST) -> int:
         return port
 
 
-def choose(wanted: int, taken: Collection[int] = (), host: str = HOST) -> int:
+def choose(
+    wanted: int,
+    taken: Collection[int] = (),
+    *,
+    free: Callable[[int], bool] = is_free,
+    offer: Callable[[], int] = free_port,
+) -> int:
     """`wanted` if it is free and not in `taken`, else another one."""
-    if wanted not in taken and is_free(wanted, host):
+    if wanted not in taken and free(wanted):
         return wanted
     while True:
-        port = free_port(host)
+        port = offer()
         if port not in taken:
             return port
+
+
+def assign(
+    wanted: Mapping[str, int],
+    kept: Mapping[str, int],
+    *,
+    free: Callable[[int], bool] = is_free,
+    offer: Callable[[], int] = free_port,
+) -> dict[str, int]:
+    """A port for each name: the one it had last time, else the wanted one, else a free one; no two the same."""
+    given: dict[str, int] = {}
+    for name, wish in wanted.items():
+        given[name] = choose(kept.get(name, wish), given.values(), free=free, offer=offer)
+    return given
+
+
+def load(path: Path) -> dict[str, int]:
+    """The ports of the last run; none where the file is missing or damaged."""
+    try:
+        found = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return {str(name): port for name, port in found.items() if isinstance(port, int)} if isinstance(found, dict) else {}
+
+
+def save(path: Path, ports: Mapping[str, int]) -> None:
+    """Keep the choice for the next run."""
+    path.write_text(json.dumps(ports, indent=1) + "\n")
