@@ -13,7 +13,7 @@ from motor.motor_asyncio import (
     AsyncIOMotorCollection,
     AsyncIOMotorDatabase,
 )
-from pymongo import errors
+from pymongo import ReturnDocument, errors
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -29,6 +29,10 @@ Session: TypeAlias = AsyncIOMotorClientSession
 
 MongoError = errors.PyMongoError
 DuplicateKey = errors.DuplicateKeyError
+BulkWriteFailure = errors.BulkWriteError
+AFTER = ReturnDocument.AFTER
+
+_DUPLICATE_KEY = 11000
 
 
 class WriteConflict(TransientError):
@@ -82,6 +86,24 @@ def translated() -> Iterator[None]:
         yield
     except errors.PyMongoError as exc:
         raise translate(exc) from exc
+
+
+async def put(collection: Collection, key: Any, fields: Document, at_birth: Document) -> Document | None:
+    """Set `fields` on the document `key`, made with `at_birth` if it is not there; the document as it was before."""
+    change = {"$set": fields, "$setOnInsert": at_birth}
+    with translated():
+        before: Document | None = await collection.find_one_and_update(
+            {"_id": key}, change, upsert=True, return_document=ReturnDocument.BEFORE
+        )
+        return before
+
+
+def only_duplicates(exc: errors.BulkWriteError) -> bool:
+    """Whether every write of a bulk that failed did so because the document was there already."""
+    details = exc.details or {}
+    return not details.get("writeConcernErrors") and all(
+        error["code"] == _DUPLICATE_KEY for error in details.get("writeErrors", [])
+    )
 
 
 @dataclass(frozen=True)

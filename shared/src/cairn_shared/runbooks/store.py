@@ -130,6 +130,11 @@ class RunbookStore:
             cursor = self._runbooks.find(query.filter(), dict.fromkeys(HEAD_FIELDS, 1)).sort("_id", 1)
             return [to_head(document) async for document in cursor.limit(query.limit)]
 
+    async def count(self) -> int:
+        """How many runbooks there are, tombstones not counted."""
+        with mongo.translated():
+            return await self._runbooks.count_documents({"deleted": False})
+
     async def heads(self, source: str | None = None, page: int = 1000) -> AsyncIterator[Head]:
         """Every runbook and tombstone (of one `source`), page by page: a runbook is seen once, at some moment."""
         query = RunbookQuery(source=source, deleted=None, limit=page)

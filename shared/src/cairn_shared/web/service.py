@@ -24,13 +24,17 @@ def create_service(
     *,
     lifespan: Lifespan[FastAPI],
     max_body_bytes: int = 1024 * 1024,
+    body_limits: dict[str, int] | None = None,
     description: str = "",
     **extra: Any,
 ) -> FastAPI:
-    """An app with `/health`, `/health/ready`, `/metrics`, problem details, request ids and a body limit."""
+    """An app with `/health`, `/health/ready`, `/metrics`, problem details, request ids and a body limit.
+
+    `body_limits` gives path prefixes a limit of their own; the first that fits counts.
+    """
     app = FastAPI(title=name, version=settings.app_version, description=description, lifespan=lifespan, **extra)
     problem.install(app)
-    app.add_middleware(BodyLimit, limit=max_body_bytes)
+    app.add_middleware(BodyLimit, limit=max_body_bytes, limits=body_limits)
     app.add_middleware(RequestIds)
 
     @app.get("/health", tags=["operations"])

@@ -1,0 +1,41 @@
+"""`Index` and `Searcher` over HTTP."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+
+import httpx
+
+from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerAnswer, LedgerEntry, LedgerQuery
+from cairn_shared.api.search import SearchRequest, SearchResponse
+from cairn_shared.http import call
+
+NAME = "retriever"
+LEDGER_BATCH = 1000
+
+
+class HttpRetriever:
+    """The retriever's client."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def status(self) -> IndexStatus:
+        return await call(self._client, NAME, "GET", "/index/status", IndexStatus)
+
+    async def documents(self, source: str, after: uuid.UUID | None, limit: int) -> IndexedDocuments:
+        params = {"source": source, "limit": limit} | ({"after": str(after)} if after else {})
+        return await call(self._client, NAME, "GET", "/index/documents", IndexedDocuments, params=params)
+
+    async def ledger(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LedgerEntry]:
+        found: dict[uuid.UUID, LedgerEntry] = {}
+        wanted = list(event_ids)
+        for start in range(0, len(wanted), LEDGER_BATCH):
+            query = LedgerQuery(event_ids=wanted[start : start + LEDGER_BATCH])
+            answer = await call(self._client, NAME, "POST", "/index/ledger", LedgerAnswer, body=query)
+            found |= {entry.event_id: entry for entry in answer.entries}
+        return found
+
+    async def search(self, request: SearchRequest) -> SearchResponse:
+        return await call(self._client, NAME, "POST", "/search", SearchResponse, body=request)

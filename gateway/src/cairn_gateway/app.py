@@ -1,0 +1,244 @@
+"""The composition root: the only module that picks adapters."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from cairn_gateway.accept import Accepter, AcceptPolicy
+from cairn_gateway.adapters.answerer import HttpAnswerer
+from cairn_gateway.adapters.kafka_events import KafkaPublisher
+from cairn_gateway.adapters.mongo_leases import MongoLeases
+from cairn_gateway.adapters.mongo_plans import MongoPlans
+from cairn_gateway.adapters.mongo_records import EXECUTION_INDEXES, FEEDBACK_INDEXES, MongoRecords
+from cairn_gateway.adapters.mongo_spool import MongoSpool, SpoolPolicy
+from cairn_gateway.adapters.mongo_users import MongoUsers
+from cairn_gateway.adapters.mongo_wakeups import MongoWakeups
+from cairn_gateway.adapters.redis_limiter import LimitPolicy, RedisLimiter
+from cairn_gateway.adapters.redis_receipts import RedisReceipts
+from cairn_gateway.adapters.retriever import HttpRetriever
+from cairn_gateway.asking import Asking
+from cairn_gateway.auth import Authenticator, AuthPolicy
+from cairn_gateway.dependencies import State
+from cairn_gateway.importing import MAX_IMPORT_BYTES
+from cairn_gateway.lease import Leadership, LeasePolicy
+from cairn_gateway.metrics import Metrics, RequestMetrics
+from cairn_gateway.overview import Overview
+from cairn_gateway.reconcile import ReconcilePolicy, Reconciler
+from cairn_gateway.relay import Relay, RelayPolicy
+from cairn_gateway.routes import ROUTERS
+from cairn_gateway.settings import GatewaySettings
+from cairn_gateway.settle import SettlePolicy, Settler
+from cairn_shared import mongo, redis
+from cairn_shared.clock import Clock, SystemClock
+from cairn_shared.errors import Unavailable
+from cairn_shared.health import Readiness
+from cairn_shared.http import open_client
+from cairn_shared.kafka.producer import EventProducer, open_producer
+from cairn_shared.logging import get_logger
+from cairn_shared.retry import until_up
+from cairn_shared.runbooks.outbox import OUTBOX
+from cairn_shared.runbooks.store import RunbookStore, WritePolicy
+from cairn_shared.web.service import create_service
+
+log = get_logger(__name__)
+
+NAME = "gateway"
+INBOX = "inbox"
+EVENT_HEADROOM = 64 * 1024
+"""Bytes of the largest Kafka record that key and headers may take."""
+
+BODY_LIMIT = 1024 * 1024
+BODY_LIMITS = {
+    "/runbooks/import": 2 * MAX_IMPORT_BYTES,  # JSON escapes take up to twice the Markdown
+    "/runbooks": 4 * 1024 * 1024,
+}
+"""Bytes of a request body by path prefix; the first that fits counts."""
+
+
+def create_app(settings: GatewaySettings) -> FastAPI:
+    """The gateway as an ASGI app. Nothing is opened before its lifespan begins."""
+    clock = SystemClock()
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    readiness = Readiness()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_gateway(settings, clock, metrics, readiness) as state:
+            app.state.gateway = state
+            yield
+
+    app = create_service(
+        NAME,
+        settings,
+        readiness,
+        registry,
+        lifespan=lifespan,
+        max_body_bytes=BODY_LIMIT,
+        body_limits=BODY_LIMITS,
+        description="Runbooks in, cited answers out. Every error is an RFC 9457 problem.",
+    )
+    app.add_middleware(RequestMetrics, metrics=metrics, clock=clock)
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
+@asynccontextmanager
+async def open_gateway(
+    settings: GatewaySettings, clock: Clock, metrics: Metrics, readiness: Readiness
+) -> AsyncIterator[State]:
+    """Open every resource, start the background work, and close all of it in reverse."""
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(mongo.open_database(settings, NAME))
+        cache = await stack.enter_async_context(redis.open_redis(settings, NAME))
+        producer = await stack.enter_async_context(open_producer(settings, NAME))
+        retriever_http = await stack.enter_async_context(
+            open_client(settings.retriever_url, settings.retriever_timeout)
+        )
+        answerer_http = await stack.enter_async_context(open_client(settings.answerer_url, settings.answerer_timeout))
+
+        publisher = KafkaPublisher(producer)
+        retriever = HttpRetriever(retriever_http)
+        keep = timedelta(days=settings.outbox_keep_days)
+        always = settings.inbox == "always"
+        outbox = MongoSpool(database[OUTBOX], clock, SpoolPolicy(keep=keep, settles=always))
+        inbox = MongoSpool(database[INBOX], clock, SpoolPolicy(keep=timedelta(hours=1), settles=always))
+        spools = (inbox, outbox)
+        relay = Relay(spools, publisher, clock, metrics, RelayPolicy(poll_interval=settings.relay_poll_interval))
+        max_event_bytes = settings.kafka_max_message_bytes - EVENT_HEADROOM
+        store = RunbookStore(database, clock, WritePolicy(max_event_bytes=max_event_bytes), relay.wake)
+        users = MongoUsers(database, clock)
+        executions = MongoRecords(database["executions"], "started_at", EXECUTION_INDEXES)
+        feedback = MongoRecords(database["feedback"], "created_at", FEEDBACK_INDEXES)
+        for collection in (store, outbox, inbox, users, executions, feedback):
+            await until_up("mongo indexes", collection.ensure_indexes)
+
+        leases = MongoLeases(database["leases"])
+        receipts = RedisReceipts(cache)
+        reconciler = Reconciler(
+            store,
+            retriever,
+            clock,
+            metrics,
+            ReconcilePolicy(settings.reconcile_interval, timedelta(seconds=settings.reconcile_grace)),
+        )
+        settler = Settler(
+            spools=spools,
+            index=retriever,
+            clock=clock,
+            metrics=metrics,
+            policy=SettlePolicy(republish_after=settings.republish_after),
+            wake=relay.wake,
+        )
+        wakeups = MongoWakeups(database, (OUTBOX, INBOX), clock, relay.wake)
+        lease_policy = LeasePolicy(settings.lease_seconds)
+        leadership = Leadership(leases, _holder(), clock, metrics, lease_policy)
+
+        readiness.register("mongo", lambda: mongo.ping(database))
+        dependencies = Readiness()
+        dependencies.register("mongo", lambda: mongo.ping(database))
+        dependencies.register("kafka", lambda: asyncio.to_thread(producer.ping))
+        dependencies.register("redis", lambda: redis.ping(cache))
+        dependencies.register("retriever", _answers_ready(retriever_http, "retriever"))
+        dependencies.register("answerer", _answers_ready(answerer_http, "answerer"))
+
+        async def lead(term: int) -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(relay.run(term))
+                group.create_task(settler.run())
+                group.create_task(reconciler.run())
+                group.create_task(wakeups.run())
+
+        await stack.enter_async_context(_background(leadership.run(lead), _warm_up(producer)))
+        yield State(
+            clock=clock,
+            store=store,
+            users=users,
+            executions=executions,
+            feedback=feedback,
+            plans=MongoPlans(database),
+            spools=spools,
+            receipts=receipts,
+            index=retriever,
+            searcher=retriever,
+            asking=Asking(HttpAnswerer(answerer_http), store, metrics),
+            accepter=Accepter(
+                publisher=publisher,
+                inbox=inbox,
+                receipts=receipts,
+                wake=relay.wake,
+                clock=clock,
+                metrics=metrics,
+                policy=AcceptPolicy(settings.inbox, settings.accept_timeout, max_event_bytes=max_event_bytes),
+            ),
+            reconciler=reconciler,
+            overview=Overview(
+                dependencies=dependencies,
+                names=("mongo", "kafka", "redis", "retriever", "answerer"),
+                store=store,
+                spools=spools,
+                index=retriever,
+                leader=lambda: leases.find(lease_policy.name),
+                clock=clock,
+                version=settings.app_version,
+                inbox=settings.inbox,
+            ),
+            authenticator=Authenticator(
+                users,
+                settings.cairn_bootstrap_api_key.get_secret_value() if settings.cairn_bootstrap_api_key else None,
+                clock,
+                AuthPolicy(fresh=settings.auth_cache_seconds),
+            ),
+            limiter=RedisLimiter(cache, clock, LimitPolicy(settings.rate_limit_per_minute, settings.rate_limit_burst)),
+        )
+
+
+@asynccontextmanager
+async def _background(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run beside the app; cancelled and awaited at the end. A failure is logged, the process goes on serving."""
+    tasks = [asyncio.ensure_future(_logged(item)) for item in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception:
+        log.exception("background work ended")
+        raise
+
+
+async def _warm_up(producer: EventProducer) -> None:
+    """Connect before the first event comes: it would wait a second for the producer id otherwise."""
+    await until_up("kafka", lambda: asyncio.to_thread(producer.ping))
+
+
+def _answers_ready(client: httpx.AsyncClient, name: str) -> Callable[[], Coroutine[Any, Any, None]]:
+    async def check() -> None:
+        response = await client.get("/health/ready", timeout=2.0)
+        if response.status_code != 200:
+            raise Unavailable(name)
+
+    return check
+
+
+def _holder() -> str:
+    """Who leads, readable in the status page and never the same twice."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"

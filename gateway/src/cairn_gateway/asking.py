@@ -1,0 +1,117 @@
+"""Questions: passed on to the answerer, with what only the gateway can add or say when the answerer is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+
+from pydantic import ValidationError
+
+from cairn_gateway.metrics import Metrics
+from cairn_gateway.ports import Answerer
+from cairn_gateway.sse import Frame, frames
+from cairn_shared import context
+from cairn_shared.api.ask import AskRequest, AskResponse, PendingRevision, Source
+from cairn_shared.errors import TransientError
+from cairn_shared.logging import get_logger
+from cairn_shared.runbooks.records import Head
+from cairn_shared.runbooks.store import RunbookStore
+
+log = get_logger(__name__)
+
+FRESHNESS_TIMEOUT = 0.25
+"""Seconds that an answer waits to learn of newer revisions; without MongoDB it goes out without them."""
+
+UNAVAILABLE = (
+    "Cairn cannot answer right now: its answering service cannot be reached. "
+    "Search may still work (`cairn search`, POST /search), and the runbooks themselves can be read "
+    "(`cairn runbooks ls`, GET /runbooks)."
+)
+
+
+class Asking:
+    """The use case of `POST /ask`: it answers always, if only that it cannot."""
+
+    def __init__(self, answerer: Answerer, store: RunbookStore, metrics: Metrics) -> None:
+        self._answerer = answerer
+        self._store = store
+        self._metrics = metrics
+
+    async def ask(self, request: AskRequest) -> AskResponse:
+        """The answer.
+
+        Raises:
+            InvalidInput: the answerer refuses the question.
+        """
+        try:
+            answer = await self._answerer.ask(request)
+        except TransientError as exc:
+            log.warning("the answerer is away", reason=exc.detail)
+            answer = unavailable(exc)
+        else:
+            answer = await self._with_pending(answer)
+        self._metrics.asked.labels(answer.mode).inc()
+        return answer
+
+    async def stream(self, request: AskRequest) -> AsyncIterator[bytes]:
+        """The answer as server-sent events. Closing the iterator cancels the question.
+
+        Raises:
+            InvalidInput: the answerer refuses the question, before the first event.
+        """
+        self._metrics.asked.labels("stream").inc()
+        done = False
+        try:
+            async with self._answerer.stream(request) as chunks:
+                async for frame in frames(chunks):
+                    done = done or frame.event == "done"
+                    yield await self._augmented(frame) if frame.event == "done" else frame.raw
+        except TransientError as exc:
+            log.warning("the answerer went away", reason=exc.detail)
+            if not done:
+                yield Frame.of("done", unavailable(exc).model_dump(mode="json")).raw
+
+    async def _augmented(self, frame: Frame) -> bytes:
+        try:
+            answer = AskResponse.model_validate_json(frame.data)
+        except ValidationError:
+            return frame.raw
+        augmented = await self._with_pending(answer)
+        return frame.raw if augmented is answer else Frame.of("done", augmented.model_dump(mode="json")).raw
+
+    async def _with_pending(self, answer: AskResponse) -> AskResponse:
+        """Say which cited runbooks have a newer revision that is not searchable yet."""
+        cited = {source.runbook_id for source in answer.sources if source.kind == "runbook"}
+        if not cited:
+            return answer
+        try:
+            async with asyncio.timeout(FRESHNESS_TIMEOUT):
+                heads = await self._store.find_heads(cited)
+        except (TransientError, TimeoutError):
+            return answer
+        pending = pending_revisions(answer.sources, heads)
+        if not pending:
+            return answer
+        freshness = answer.freshness.model_copy(update={"pending": pending})
+        return answer.model_copy(update={"freshness": freshness})
+
+
+def pending_revisions(sources: Iterable[Source], heads: Mapping[str, Head]) -> list[PendingRevision]:
+    """The runbooks of `sources` that MongoDB has at a newer revision than was searched, in order of their ids."""
+    indexed = {source.runbook_id: source.revision for source in sources if source.revision is not None}
+    return [
+        PendingRevision(runbook_id=name, indexed_revision=revision, latest_revision=heads[name].revision)
+        for name, revision in sorted(indexed.items())
+        if name in heads and heads[name].revision > revision
+    ]
+
+
+def unavailable(exc: TransientError) -> AskResponse:
+    """The answer when there is no answerer: still 200, still in the answer's shape."""
+    return AskResponse(
+        answer=UNAVAILABLE,
+        mode="unavailable",
+        degraded=True,
+        degraded_reason=exc.detail,
+        request_id=context.request_id.get(),
+    )

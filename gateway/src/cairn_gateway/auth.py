@@ -1,0 +1,86 @@
+"""Who asks: API keys are random tokens of 256 bits, kept as SHA-256 only (no salt needed at that entropy)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from cairn_gateway.model import Principal, Role
+from cairn_gateway.ports import KeyDirectory
+from cairn_shared.clock import Clock
+from cairn_shared.errors import TransientError, Unauthenticated
+
+PREFIX = "cairn_"
+BOOTSTRAP = Principal("bootstrap", Role.ADMIN, "bootstrap")
+
+
+@dataclass(frozen=True)
+class NewKey:
+    """A key as it is shown once, and what is kept of it."""
+
+    id: str
+    token: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class AuthPolicy:
+    """A good key is believed for `fresh` seconds; while MongoDB is away, for `stale` seconds."""
+
+    fresh: float = 5.0
+    stale: float = 3600.0
+    remembered: int = 10_000
+
+
+def new_key() -> NewKey:
+    """A key that nobody can guess."""
+    token = PREFIX + secrets.token_urlsafe(32)
+    return NewKey(secrets.token_hex(6), token, hash_key(token))
+
+
+def hash_key(token: str) -> str:
+    """What is stored of a key."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class Authenticator:
+    """Finds the owner of a key, asking MongoDB only now and then."""
+
+    def __init__(self, directory: KeyDirectory, bootstrap_key: str | None, clock: Clock, policy: AuthPolicy) -> None:
+        self._directory = directory
+        self._bootstrap = hash_key(bootstrap_key) if bootstrap_key else None
+        self._clock = clock
+        self._policy = policy
+        self._known: dict[str, tuple[Principal, float]] = {}
+
+    async def authenticate(self, token: str | None) -> Principal:
+        """The owner of `token`.
+
+        Raises:
+            Unauthenticated: there is no such key; the detail does not tell why.
+            Unavailable: MongoDB is away and the key was not seen before.
+        """
+        if not token:
+            raise Unauthenticated("send an API key as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
+        hashed = hash_key(token)
+        if self._bootstrap is not None and hmac.compare_digest(hashed, self._bootstrap):
+            return BOOTSTRAP
+        known = self._known.get(hashed)
+        now = self._clock.monotonic()
+        if known is not None and now - known[1] < self._policy.fresh:
+            return known[0]
+        try:
+            principal = await self._directory.find_key(hashed)
+        except TransientError:
+            if known is not None and now - known[1] < self._policy.stale:
+                return known[0]
+            raise
+        if principal is None:
+            self._known.pop(hashed, None)
+            raise Unauthenticated("the API key is not valid")
+        if len(self._known) >= self._policy.remembered:
+            self._known.clear()
+        self._known[hashed] = (principal, now)
+        return principal

@@ -1,0 +1,92 @@
+"""What the routes are given: the state of the app, and who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+
+from cairn_gateway.accept import Accepter
+from cairn_gateway.adapters.mongo_plans import MongoPlans
+from cairn_gateway.adapters.mongo_records import MongoRecords
+from cairn_gateway.adapters.mongo_users import MongoUsers
+from cairn_gateway.asking import Asking
+from cairn_gateway.auth import Authenticator
+from cairn_gateway.model import Principal, Role
+from cairn_gateway.overview import Overview
+from cairn_gateway.ports import Index, Limiter, Receipts, Searcher, Spool
+from cairn_gateway.reconcile import Reconciler
+from cairn_shared.clock import Clock
+from cairn_shared.errors import Forbidden
+from cairn_shared.runbooks.store import RunbookStore
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything the routes use; made once, in the lifespan."""
+
+    clock: Clock
+    store: RunbookStore
+    users: MongoUsers
+    executions: MongoRecords
+    feedback: MongoRecords
+    plans: MongoPlans
+    spools: tuple[Spool, ...]
+    receipts: Receipts
+    index: Index
+    searcher: Searcher
+    asking: Asking
+    accepter: Accepter
+    reconciler: Reconciler
+    overview: Overview
+    authenticator: Authenticator
+    limiter: Limiter
+
+
+def get_state(request: Request) -> State:
+    """The state of this app."""
+    return cast("State", request.app.state.gateway)
+
+
+Gateway = Annotated[State, Depends(get_state)]
+
+_bearer = HTTPBearer(auto_error=False, description="An API key.")
+_header = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same key in another header.")
+
+
+async def _principal(
+    state: Gateway,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    header: Annotated[str | None, Security(_header)],
+) -> Principal:
+    principal = await state.authenticator.authenticate(bearer.credentials if bearer else header)
+    await state.limiter.check(principal)
+    return principal
+
+
+def require(role: Role) -> Callable[[Principal], Coroutine[Any, Any, Principal]]:
+    """A dependency that lets through whoever has at least `role`."""
+
+    async def check(principal: Annotated[Principal, Depends(_principal)]) -> Principal:
+        if not principal.role.covers(role):
+            raise Forbidden(f"this needs the role {role.value}; the key has {principal.role.value}")
+        return principal
+
+    return check
+
+
+RequireReader = Annotated[Principal, Depends(require(Role.READER))]
+RequireEditor = Annotated[Principal, Depends(require(Role.EDITOR))]
+RequireOperator = Annotated[Principal, Depends(require(Role.OPERATOR))]
+RequireAdmin = Annotated[Principal, Depends(require(Role.ADMIN))]
+
+
+def get_accepter(state: Gateway) -> Accepter:
+    """For the routes of sources."""
+    return state.accepter
+
+
+Accepting = Annotated[Accepter, Depends(get_accepter)]

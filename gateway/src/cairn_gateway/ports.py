@@ -1,0 +1,146 @@
+"""What the gateway's use cases need of the world; `adapters/` has what fulfils it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Protocol
+
+from cairn_gateway.model import Depth, Entry, IngestStateName, Lease, Principal
+from cairn_shared.api.ask import AskRequest, AskResponse
+from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerEntry
+from cairn_shared.api.search import SearchRequest, SearchResponse
+from cairn_shared.events import Event
+
+
+class Publisher(Protocol):
+    """Kafka, as far as a publisher sees it."""
+
+    async def publish(self, topic: str, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None:
+        """Return once the broker has acknowledged the record.
+
+        Raises:
+            TooLarge: it can never take this record.
+            TransientError: it did not acknowledge it now (it may still have it).
+        """
+        ...
+
+
+class Spool(Protocol):
+    """Events that wait in MongoDB for Kafka, and (where `settles`) for the index: the outbox or the inbox."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def settles(self) -> bool:
+        """Whether entries are kept until the index says what became of them."""
+        ...
+
+    async def add(self, events: Sequence[Event]) -> None:
+        """Keep events durably; one that is there already stays as it is."""
+        ...
+
+    async def pending(self, limit: int) -> list[Entry]:
+        """The oldest that are not on Kafka yet, in order."""
+        ...
+
+    async def mark_published(self, event_ids: Collection[uuid.UUID], term: int) -> None:
+        """Kafka has them; `term` is that of the relay's lease."""
+        ...
+
+    async def refuse(self, event_id: uuid.UUID, detail: str) -> None:
+        """Kafka can never take it."""
+        ...
+
+    async def due_for_check(self, limit: int) -> list[Entry]:
+        """Published, not settled, and not asked for lately."""
+        ...
+
+    async def settle(self, outcomes: Mapping[uuid.UUID, IngestStateName]) -> None:
+        """The index says what became of them."""
+        ...
+
+    async def check_later(self, event_ids: Collection[uuid.UUID]) -> None:
+        """The index does not have them yet; the next look is later, the older they are."""
+        ...
+
+    async def publish_again(self, event_ids: Collection[uuid.UUID]) -> None:
+        """Make them pending once more."""
+        ...
+
+    async def find(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Entry]:
+        """Those that are known, by id."""
+        ...
+
+    async def depth(self) -> Depth: ...
+
+
+class Leases(Protocol):
+    """Leases by name. The store's clock decides, not the holders' clocks."""
+
+    async def acquire(self, name: str, holder: str, seconds: float) -> Lease:
+        """Take or renew the lease if it is free or ours; in any case the lease as it is now."""
+        ...
+
+    async def release(self, name: str, holder: str) -> None:
+        """Let it go, if it is ours."""
+        ...
+
+
+class Index(Protocol):
+    """The retriever's view of the search index. Raises `Unavailable("retriever")`."""
+
+    async def status(self) -> IndexStatus: ...
+
+    async def documents(self, source: str, after: uuid.UUID | None, limit: int) -> IndexedDocuments: ...
+
+    async def ledger(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LedgerEntry]: ...
+
+
+class Searcher(Protocol):
+    """The retriever's search."""
+
+    async def search(self, request: SearchRequest) -> SearchResponse: ...
+
+
+class Answerer(Protocol):
+    """The answerer. Raises `Unavailable("answerer")`."""
+
+    async def ask(self, request: AskRequest) -> AskResponse: ...
+
+    def stream(self, request: AskRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Server-sent events as they come; leaving the context cancels the question."""
+        ...
+
+
+class Receipts(Protocol):
+    """A short memory of events that went straight to Kafka. Best effort: never raises."""
+
+    async def remember(self, event_ids: Collection[uuid.UUID], accepted_at: datetime) -> None: ...
+
+    async def recall(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, datetime]: ...
+
+
+class KeyDirectory(Protocol):
+    """Who owns an API key."""
+
+    async def find_key(self, key_hash: str) -> Principal | None: ...
+
+
+class Limiter(Protocol):
+    """Requests by key."""
+
+    async def check(self, principal: Principal) -> None:
+        """Count one request.
+
+        Raises:
+            TooManyRequests: over the limit.
+        """
+        ...
+
+
+Wake = Callable[[], None]
+"""Tells the relay of this process that there may be something to publish."""

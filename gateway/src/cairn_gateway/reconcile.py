@@ -1,0 +1,188 @@
+"""Comparing MongoDB, the truth, with the index, and publishing differences again (invariant I8).
+
+The index is read first. What changes meanwhile is therefore never taken for an index that is ahead, and what changed
+less than a grace period ago counts as on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+
+from cairn_gateway.metrics import Metrics
+from cairn_gateway.ports import Index
+from cairn_shared.api.index import IndexedDocument
+from cairn_shared.clock import Clock
+from cairn_shared.errors import CairnError, TransientError
+from cairn_shared.logging import get_logger
+from cairn_shared.runbooks.records import SOURCE, Head
+from cairn_shared.runbooks.store import RunbookStore
+
+log = get_logger(__name__)
+BY = "reconciler"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One runbook that the index holds otherwise; versions are None where there is none."""
+
+    runbook_id: str
+    revision: int | None
+    indexed_version: int | None
+
+
+@dataclass
+class Differences:
+    """Every difference is in one list.
+
+    missing    in MongoDB, not in the index
+    stale      the index has an older revision
+    undeleted  deleted in MongoDB, still in the index
+    altered    the same revision with other content
+    broken     chunks without a vector, or with a wrong one
+    ahead      the index has a newer revision than MongoDB: a restored MongoDB?
+    unknown    in the index, never in MongoDB: a lost MongoDB?
+    """
+
+    missing: list[Difference] = field(default_factory=list)
+    stale: list[Difference] = field(default_factory=list)
+    undeleted: list[Difference] = field(default_factory=list)
+    altered: list[Difference] = field(default_factory=list)
+    broken: list[Difference] = field(default_factory=list)
+    ahead: list[Difference] = field(default_factory=list)
+    unknown: list[Difference] = field(default_factory=list)
+
+    def by_kind(self) -> dict[str, list[Difference]]:
+        """All lists by name."""
+        return {kind.name: getattr(self, kind.name) for kind in fields(self)}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`checked` runbooks of MongoDB; `pending` ids changed too recently to be judged; `repaired` were written again."""
+
+    checked: int
+    indexed: int
+    differences: Differences
+    pending: tuple[str, ...]
+    repaired: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReconcilePolicy:
+    """Seconds between comparisons (0: never), and how long a change may be on its way."""
+
+    interval: float = 300.0
+    grace: timedelta = timedelta(seconds=30)
+    page: int = 1000
+
+
+def kind_of(head: Head, indexed: IndexedDocument | None) -> str | None:
+    """How the index differs from `head`, a name of a list of `Differences`; None: it does not."""
+    if indexed is not None and indexed.version > head.revision:
+        return "ahead"
+    if head.deleted:
+        return "undeleted" if indexed is not None and not indexed.deleted else None
+    if indexed is None or (indexed.deleted and indexed.version < head.revision):
+        return "missing"
+    if indexed.version < head.revision:
+        return "stale"
+    if indexed.deleted or indexed.content_sha != head.content_sha:
+        return "altered"
+    return "broken" if indexed.broken_vectors else None
+
+
+def compare(heads: Iterable[Head], index: Mapping[str, IndexedDocument], recent: datetime) -> Comparison:
+    """Compare; runbooks changed after `recent` are not judged. `index` is by runbook id."""
+    differences, pending, seen = Differences(), [], set()
+    for head in heads:
+        seen.add(head.id)
+        indexed = index.get(head.id)
+        kind = kind_of(head, indexed)
+        if kind is None:
+            continue
+        if head.updated_at > recent and kind != "ahead":
+            pending.append(head.id)
+            continue
+        version = indexed.version if indexed else None
+        getattr(differences, kind).append(Difference(head.id, head.revision, version))
+    for runbook_id, document in index.items():
+        if runbook_id not in seen and not document.deleted:
+            differences.unknown.append(Difference(runbook_id, None, document.version))
+    return Comparison(len(seen), len(index), differences, tuple(pending))
+
+
+class Reconciler:
+    """Compares now and then (run by the leader), and on demand."""
+
+    def __init__(
+        self, store: RunbookStore, index: Index, clock: Clock, metrics: Metrics, policy: ReconcilePolicy
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._clock = clock
+        self._metrics = metrics
+        self._policy = policy
+
+    async def run(self) -> None:
+        """Compare and repair until cancelled.
+
+        What only a lost or restored MongoDB explains (`ahead`, `unknown`) is reported and left to an operator's
+        `cairn verify --repair`: healing it unasked would delete what the index still has.
+        """
+        while self._policy.interval:
+            await self._clock.sleep(self._policy.interval)
+            try:
+                found = await self.verify(repair=True, drastic=False)
+            except CairnError as exc:
+                log.warning("the comparison with the index waits", reason=exc.detail)
+                continue
+            counts = {kind: len(items) for kind, items in found.differences.by_kind().items() if items}
+            if counts:
+                log.warning("the index differed from MongoDB", repaired=len(found.repaired), **counts)
+
+    async def verify(self, *, repair: bool, drastic: bool = True, grace: timedelta | None = None) -> Comparison:
+        """Compare all runbooks; with `repair` write differences again, with `drastic` those of a lost MongoDB too.
+
+        Raises:
+            TransientError: MongoDB or the retriever is away.
+        """
+        recent = self._clock.now() - (self._policy.grace if grace is None else grace)
+        index = await self._read_index()
+        heads = [head async for head in self._store.heads(page=self._policy.page)]
+        comparison = compare(heads, index, recent)
+        for kind, items in comparison.differences.by_kind().items():
+            self._metrics.differences.labels(kind).set(len(items))
+        if not repair:
+            return comparison
+        repaired = await self._repair(comparison.differences, drastic=drastic)
+        self._metrics.repaired.inc(len(repaired))
+        return Comparison(
+            comparison.checked, comparison.indexed, comparison.differences, comparison.pending, tuple(repaired)
+        )
+
+    async def _read_index(self) -> dict[str, IndexedDocument]:
+        found: dict[str, IndexedDocument] = {}
+        after = None
+        while True:
+            page = await self._index.documents(SOURCE, after, self._policy.page)
+            found |= {document.external_id: document for document in page.documents}
+            if page.next is None:
+                return found
+            if page.next == after:
+                raise TransientError("retriever: the pages of documents do not end")
+            after = page.next
+
+    async def _repair(self, differences: Differences, *, drastic: bool) -> list[str]:
+        repaired = []
+        for difference in (*differences.missing, *differences.stale, *differences.undeleted):
+            await self._store.publish_again(difference.runbook_id)
+            repaired.append(difference.runbook_id)
+        rewritten = [*differences.altered, *differences.broken]
+        if drastic:
+            rewritten += [*differences.ahead, *differences.unknown]
+        for difference in rewritten:
+            await self._store.advance(difference.runbook_id, beyond=difference.indexed_version or 0, by=BY)
+            repaired.append(difference.runbook_id)
+        return repaired

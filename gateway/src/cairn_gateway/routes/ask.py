@@ -1,0 +1,46 @@
+"""`POST /ask`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Response
+from fastapi.responses import StreamingResponse
+
+from cairn_gateway.dependencies import Gateway, RequireReader
+from cairn_gateway.drafts import reject_nul
+from cairn_gateway.routes.problems import Responses, problems
+from cairn_gateway.sse import HEADERS, MEDIA_TYPE
+from cairn_shared.api.ask import AskRequest, AskResponse
+
+router = APIRouter(tags=["questions"])
+
+_RESPONSES: Responses = {
+    200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "The answer."},
+    **problems(400, 413, 422),
+}
+
+
+@router.post(
+    "/ask",
+    response_model=AskResponse,
+    responses=_RESPONSES,
+)
+async def ask(body: AskRequest, state: Gateway, _: RequireReader) -> AskResponse | Response:
+    """Answer a question from the runbooks, citing steps.
+
+    Always 200: `mode` and `degraded_reason` say what could not be done. With `stream` the answer comes as
+    server-sent events: `sources`, `claim` ..., `done`.
+    """
+    reject_nul(body.question, "question")
+    if not body.stream:
+        return await state.asking.ask(body)
+    events = state.asking.stream(body)
+    first = await anext(events, b"")  # a refused question is a problem, not a stream
+    return StreamingResponse(_rest(first, events), media_type=MEDIA_TYPE, headers=HEADERS)
+
+
+async def _rest(first: bytes, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for event in events:
+        yield event

@@ -1,0 +1,58 @@
+"""Settings of the gateway."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr
+
+from cairn_shared.settings import (
+    AnswererClientSettings,
+    KafkaSettings,
+    MongoSettings,
+    RedisSettings,
+    RetrieverClientSettings,
+    ServiceSettings,
+)
+
+
+class GatewaySettings(
+    ServiceSettings, KafkaSettings, MongoSettings, RedisSettings, RetrieverClientSettings, AnswererClientSettings
+):
+    """Everything the gateway reads from the environment."""
+
+    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on.")] = 8000
+
+    cairn_bootstrap_api_key: Annotated[
+        SecretStr | None, Field(min_length=16, description="An admin key that works before any user exists.")
+    ] = None
+    auth_cache_seconds: Annotated[
+        float, Field(ge=0, description="How long a good key is believed without asking MongoDB.")
+    ] = 5.0
+    rate_limit_per_minute: Annotated[int, Field(ge=0, description="Requests of one key a minute; 0: no limit.")] = (
+        30_000
+    )
+    rate_limit_burst: Annotated[int, Field(ge=1, description="Requests of one key that may come at once.")] = 1_000
+
+    inbox: Annotated[
+        Literal["fallback", "always"],
+        Field(description="`always` where the broker's log is not durable: store first, forget when the index has it."),
+    ] = "fallback"
+    accept_timeout: Annotated[
+        float, Field(gt=0, description="Seconds that a webhook waits for Kafka before its events go to the inbox.")
+    ] = 3.0
+    republish_after: Annotated[
+        float, Field(gt=0, description="INBOX=always: seconds after which an unsettled event is published again.")
+    ] = 10.0
+    outbox_keep_days: Annotated[float, Field(gt=0, description="How long published entries are kept as evidence.")] = (
+        7.0
+    )
+
+    relay_poll_interval: Annotated[float, Field(gt=0, description="Seconds between looks at the outbox.")] = 1.0
+    lease_seconds: Annotated[float, Field(gt=0.3, description="A relay that is silent for so long is replaced.")] = 4.0
+    reconcile_interval: Annotated[
+        float, Field(ge=0, description="Seconds between comparisons of MongoDB with the index; 0: never.")
+    ] = 300.0
+    reconcile_grace: Annotated[
+        float, Field(ge=0, description="Seconds that a change may be on its way before it counts as a difference.")
+    ] = 30.0

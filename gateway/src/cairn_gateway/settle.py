@@ -1,0 +1,100 @@
+"""Settling: where the broker's log is not durable, an entry is kept until the index says what became of it.
+
+An entry that stays unsettled is published again, after longer and longer waits; the consumer's version guard makes
+a repetition harmless. The same holds for outbox and inbox (design I1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from cairn_gateway.metrics import Metrics
+from cairn_gateway.model import Entry
+from cairn_gateway.ports import Index, Spool, Wake
+from cairn_shared.clock import Clock
+from cairn_shared.errors import TransientError
+from cairn_shared.logging import get_logger
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class SettlePolicy:
+    """Seconds: a look every `interval`; published again after `republish_after`, doubled each time up to `longest`."""
+
+    interval: float = 0.5
+    republish_after: float = 10.0
+    longest: float = 600.0
+    batch: int = 1000
+
+    def overdue(self, entry: Entry, age: timedelta) -> bool:
+        """Whether an entry, published `age` ago for the `attempts`-th time, is to be published again."""
+        wait = self.republish_after * 2.0 ** min(max(entry.attempts - 1, 0), 32)
+        return age.total_seconds() >= min(wait, self.longest)
+
+
+class Settler:
+    """Asks the index for published entries, and keeps the gauges of the queues; run by the leader."""
+
+    def __init__(
+        self, *, spools: Sequence[Spool], index: Index, clock: Clock, metrics: Metrics, policy: SettlePolicy, wake: Wake
+    ) -> None:
+        self._spools = spools
+        self._index = index
+        self._clock = clock
+        self._metrics = metrics
+        self._policy = policy
+        self._wake = wake
+
+    async def run(self) -> None:
+        """Settle until cancelled."""
+        while True:
+            try:
+                settled = [await self.settle(spool) for spool in self._spools if spool.settles]
+                await self._measure()
+            except TransientError as exc:
+                log.warning("settling waits", reason=exc.detail)
+                settled = []
+            if not any(settled):
+                await self._clock.sleep(self._policy.interval)
+            else:
+                await asyncio.sleep(0)
+
+    async def settle(self, spool: Spool) -> int:
+        """One batch: settle what the index knows, publish again what is overdue; how many were settled.
+
+        Raises:
+            TransientError: MongoDB or the retriever is away.
+        """
+        entries = await spool.due_for_check(self._policy.batch)
+        if not entries:
+            return 0
+        ledger = await self._index.ledger([entry.event_id for entry in entries])
+        await spool.settle({event_id: known.state for event_id, known in ledger.items()})
+        now = self._clock.now()
+        open_entries = [entry for entry in entries if entry.event_id not in ledger]
+        overdue = {
+            entry.event_id
+            for entry in open_entries
+            if self._policy.overdue(entry, now - (entry.published_at or entry.created_at))
+        }
+        await spool.check_later({entry.event_id for entry in open_entries} - overdue)
+        if overdue:
+            log.info("publishing again", queue=spool.name, entries=len(overdue))
+            self._metrics.again.labels(spool.name).inc(len(overdue))
+            await spool.publish_again(overdue)
+            self._wake()
+        return len(ledger)
+
+    async def _measure(self) -> None:
+        for spool in self._spools:
+            depth = await spool.depth()
+            oldest = depth.oldest_pending
+            age = (self._clock.now() - oldest).total_seconds() if oldest else 0.0
+            self._metrics.pending.labels(spool.name).set(depth.pending)
+            self._metrics.oldest.labels(spool.name).set(max(0.0, age))
+            self._metrics.unsettled.labels(spool.name).set(depth.unsettled)
+            self._metrics.refused.labels(spool.name).set(depth.refused)
