@@ -1,13 +1,15 @@
-"""Which ports to listen on: the wanted one when it is free, else one that the kernel offers; the choice is kept."""
+"""Which ports to listen on: the wanted one when it is free, else any free one; the choice is kept."""
 
 from __future__ import annotations
 
 import json
+import random
 import socket
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 HOST = "127.0.0.1"
+OFFERED = range(20_000, 32_000)
 
 
 def is_free(port: int, host: str = HOST) -> bool:
@@ -22,11 +24,15 @@ def is_free(port: int, host: str = HOST) -> bool:
 
 
 def free_port(host: str = HOST) -> int:
-    """A port nobody listens on."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port nobody listens on, outside the range from which the kernel takes ports for outgoing connections.
+
+    Raises:
+        OSError: none was found.
+    """
+    for port in random.sample(OFFERED, 200):
+        if is_free(port, host):
+            return port
+    raise OSError(f"no free port between {OFFERED.start} and {OFFERED.stop}")
 
 
 def choose(

@@ -1,0 +1,83 @@
+# Cairn on one machine. `make` lists what there is to do; VARIABLE=value after a target sets one.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The first Python from 3.11 on that can make a virtual environment.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
+	$$p -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+# A package index with CPU builds of torch; without it the default index is used.
+TORCH_INDEX ?=
+TORCH := torch==2.13.0
+WORKERS ?= 2
+ARGS ?=
+SEED ?= 1
+QUESTION := How do I recover a PostgreSQL replica that has fallen behind on WAL?
+
+PACKAGES := shared gateway ingest-consumer embedder retriever answerer
+PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml) deploy/local/pyproject.toml
+INSTALLED := $(VENV)/.installed
+SOURCES := $(PACKAGES) deploy tests
+
+export CAIRN_HOME ?= $(CURDIR)/.cairn
+# Settings of the stack (README, "Settings") may be given as make variables too.
+export BROKER KAFKA_HOME CONSUMERS CAIRN_PORT LLM_BASE_URL LLM_API_KEY LLM_MODEL SEED
+
+.DEFAULT_GOAL := help
+.PHONY: help install run stop test check format bench lock chaos eval
+
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Create the environment; does nothing when nothing changed (TORCH_INDEX=URL for CPU builds of torch)
+
+$(INSTALLED): $(PROJECTS) constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt 'setuptools>=77'
+	@$(if $(TORCH_INDEX),$(BIN)/python -m pip install --quiet --constraint constraints.txt --index-url $(TORCH_INDEX) $(TORCH) || \
+		echo "$(TORCH) is not to be had from TORCH_INDEX, taking it from the default index" >&2)
+	@echo "Installing what Cairn needs; the first time this takes some minutes."
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(TORCH)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --group dev \
+		$(PACKAGES:%=--editable ./%) --editable './deploy/local[stores,testing]'
+	@touch $@
+
+run: install ## Start everything, load the demo runbooks and ask a first question; the stack stays in the background
+	@if $(BIN)/cairn-local status >/dev/null 2>&1; then \
+		$(BIN)/cairn-local up --detach; \
+	else \
+		$(BIN)/cairn-local up --detach && $(BIN)/cairn seed && \
+		printf '\n$$ cairn ask "%s"\n' "$(QUESTION)" && $(BIN)/cairn ask "$(QUESTION)"; \
+	fi
+	@printf '\nAPI and console: %s\n' "$$(sed -n 's/^CAIRN_URL=//p' $(CAIRN_HOME)/env)"
+	@printf 'Ask:    %s/cairn ask "..."\nStatus: %s/cairn-local status\nStop:   make stop\n' $(BIN) $(BIN)
+
+stop: ## Stop the stack; its data stays in .cairn
+	@if test -x $(BIN)/cairn-local; then $(BIN)/cairn-local down; else echo "Cairn was not running."; fi
+
+test: install ## Run the tests, beside a running stack (ARGS='-k name', WORKERS=0 for one process)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
+
+check: install ## Format, lint, types, import contracts, and whether constraints.txt is current
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports
+	$(BIN)/python deploy/lock.py --check
+
+format: install ## Format the code and mend what can be mended
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+lock: ## Write constraints.txt from what is installed
+	$(BIN)/python deploy/lock.py
+
+bench: install ## Timed runs (ARGS=...)
+	$(BIN)/python -m pytest -m bench --timeout 0 -s $(ARGS)
+
+chaos: install ## Fault injection, long (SEED=1, BROKER=apache KAFKA_HOME=...)
+	$(BIN)/python -m pytest -m chaos --timeout 0 -s $(ARGS)
+
+eval: install ## Quality of retrieval and answers on data/eval
+	$(BIN)/python -m pytest -m eval --timeout 0 -s $(ARGS)
