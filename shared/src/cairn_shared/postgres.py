@@ -17,6 +17,9 @@ from cairn_shared.settings import PostgresSettings
 if TYPE_CHECKING:
     Pool = asyncpg.Pool[asyncpg.Record]
     Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+else:  # the classes are generic in their type stubs only
+    Pool = asyncpg.Pool
+    Connection = asyncpg.Connection
 
 MINIMUM_PGVECTOR = (0, 8, 4)
 """Older ones corrupt or fail to repair HNSW graphs (pgvector's changelog, 0.8.3 and 0.8.4)."""
