@@ -294,6 +294,7 @@ class Driver:
                 self._drained.discard((partition, epoch))
                 self._crew.abandon(partition, epoch)
         self._ownership.release(partitions)
+        self._observer.released(partitions)
 
     def _committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
         deadline = self._now() + self._policy.assign_timeout

@@ -1,0 +1,1 @@
+"""Where ingest meets PostgreSQL, Kafka and the embedder."""

@@ -1,0 +1,238 @@
+"""The index in PostgreSQL: one short transaction per batch, guarded by version (invariants I3 and I4).
+
+READ COMMITTED with separate statements, on purpose: each takes a new snapshot after the rows are locked. Folding
+the claim and the delete into one statement would read chunks as they were before it waited for the lock, and leave
+a concurrent winner's chunks behind. Documents are locked in sorted order, so two batches never wait in a circle;
+corpus_state, which they all share, comes last and is held shortest.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cairn_ingest_consumer.adapters import document_rows as sql
+from cairn_ingest_consumer.adapters.ledger import Entry, settle
+from cairn_ingest_consumer.collapse import Register, is_same_content
+from cairn_ingest_consumer.crashpoints import crash_at
+from cairn_ingest_consumer.errors import ContentMoved
+from cairn_ingest_consumer.model import (
+    PIPELINE,
+    KnownPart,
+    LedgerNote,
+    Outcome,
+    PreparedPart,
+    Rank,
+    Vector,
+    WriteResult,
+)
+from cairn_shared.errors import CairnError, TransientError
+from cairn_shared.postgres import Connection, Pool, translate
+
+DIMENSION = 384
+"""Of the table chunk_embeddings_384."""
+
+
+class PostgresDocumentStore:
+    """As `ports.DocumentStore`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def known_parts(self, keys: Iterable[Register]) -> dict[Register, KnownPart]:
+        """What the index holds of these parts, without locks."""
+        try:
+            return await _known_parts(self._pool, keys)
+        except Exception as exc:
+            raise translate(exc) from exc
+
+    async def vectors(self, document_ids: Iterable[uuid.UUID], fingerprint: str) -> dict[str, Vector]:
+        """As `ports.DocumentStore.vectors`."""
+        try:
+            rows = await self._pool.fetch(sql.VECTORS, list(document_ids), fingerprint)
+        except Exception as exc:
+            raise translate(exc) from exc
+        return {row["embed_sha"]: np.asarray(row["embedding"], dtype=np.float32) for row in rows}
+
+    async def write(
+        self,
+        parts: Sequence[PreparedPart],
+        vectors: Mapping[str, Vector],
+        fingerprint: str | None,
+        notes: Sequence[LedgerNote],
+    ) -> WriteResult:
+        """As `ports.DocumentStore.write`."""
+        _check(vectors)
+        try:
+            async with self._pool.acquire() as connection, connection.transaction():
+                result = await _Write(connection, parts, vectors, fingerprint).run(notes)
+                crash_at("in_transaction")
+                return result
+        except CairnError:
+            raise
+        except Exception as exc:
+            raise translate(exc) from exc
+
+
+class _Write:
+    """One transaction."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        parts: Sequence[PreparedPart],
+        vectors: Mapping[str, Vector],
+        fingerprint: str | None,
+    ) -> None:
+        self._connection = connection
+        self._parts = {part.write.key: part for part in sorted(parts, key=lambda part: part.write.key)}
+        self._vectors = vectors
+        self._fingerprint = fingerprint
+
+    async def run(self, notes: Sequence[LedgerNote]) -> WriteResult:
+        won: dict[Register, PreparedPart] = {}
+        epoch_grew = False
+        chunks = 0
+        if self._parts:
+            before = await self._lock()
+            won = await self._claim(before)
+            await self._update_documents(won)
+            chunks = await self._replace_content(won)
+            epoch_grew = any(_changes_answers(part, before.get(key)) for key, part in won.items())
+            await self._note_corpus(epoch_grew=epoch_grew)
+            same = {key for key, part in self._parts.items() if key in before and before[key].rank == part.write.rank}
+        else:
+            same = set()
+        outcomes = {_event_id(note): _outcome(note, won, same) for note in notes}
+        await settle(self._connection, _entries(notes, outcomes))
+        return WriteResult(outcomes, epoch_grew, chunks)
+
+    async def _lock(self) -> dict[Register, KnownPart]:
+        """Lock the documents, made where they are missing; what is held of the parts cannot change from here on."""
+        await self._connection.execute(sql.INSERT_STUBS, sql.stub_rows(self._parts.values()))
+        ids = sorted({document_id for document_id, _ in self._parts})
+        await self._connection.fetch(sql.LOCK, ids)
+        return await _known_parts(self._connection, self._parts)
+
+    async def _claim(self, before: Mapping[Register, KnownPart]) -> dict[Register, PreparedPart]:
+        rows = await self._connection.fetch(sql.CLAIM, sql.part_rows(self._parts.values()))
+        won = {key: self._parts[key] for key in sorted((row["document_id"], row["part"]) for row in rows)}
+        for key, part in won.items():
+            if part.steps is None and not is_same_content(part.write, before.get(key)):
+                raise ContentMoved(f"part {key[1]!r} of {key[0]} was written meanwhile")
+        return won
+
+    async def _update_documents(self, won: Mapping[Register, PreparedPart]) -> None:
+        rows = sql.document_rows(won.values())
+        await self._connection.execute(sql.UPDATE_DOCUMENTS, rows, True)
+        await self._connection.execute(sql.UPDATE_DOCUMENTS, rows, False)
+        await self._connection.execute(sql.TOUCH, [key[0] for key in won])
+
+    async def _replace_content(self, won: Mapping[Register, PreparedPart]) -> int:
+        """Exactly the steps and chunks of the parts that won; of hidden documents none at all."""
+        hidden = {row["document_id"] for row in await self._connection.fetch(sql.HIDDEN, [key[0] for key in won])}
+        await self._connection.execute(sql.DELETE_HIDDEN_STEPS, list(hidden))
+        visible = {key: part for key, part in won.items() if key[0] not in hidden and part.steps is not None}
+        if not visible:
+            return 0
+        documents, names = [key[0] for key in visible], [key[1] for key in visible]
+        present = await self._connection.fetch(sql.PRESENT_CHUNKS, documents, self._fingerprint or "")
+        steps = [step for part in visible.values() for step in part.steps or ()]
+        chunk_ids = [chunk.chunk_id for step in steps for chunk in step.chunks]
+        await self._connection.execute(sql.DELETE_STEPS, documents, names, [step.step_id for step in steps])
+        await self._connection.execute(sql.DELETE_CHUNKS, documents, names, chunk_ids)
+        if not steps:
+            return 0
+        await self._connection.execute(sql.UPSERT_STEPS, sql.step_rows(visible.values()))
+        await self._connection.execute(sql.UPSERT_CHUNKS, sql.chunk_rows(visible.values()))
+        rows = self._vector_rows(visible, {tuple(row) for row in present})
+        await self._connection.executemany(sql.UPSERT_VECTORS, rows)
+        return len(rows)
+
+    def _vector_rows(self, visible: Mapping[Register, PreparedPart], present: set[tuple[Any, ...]]) -> list[Any]:
+        """Vectors of chunks whose text, model or time changed; the others' rows are not touched."""
+        return [
+            (chunk.chunk_id, part.write.kind, part.write.decays_from, self._fingerprint, self._vectors[chunk.embed_sha])
+            for part in visible.values()
+            for step in part.steps or ()
+            for chunk in step.chunks
+            if (chunk.chunk_id, chunk.embed_sha, part.write.kind, part.write.decays_from) not in present
+        ]
+
+    async def _note_corpus(self, *, epoch_grew: bool) -> None:
+        """Grow the epoch; claim the index for this embedding model when it is nobody's yet.
+
+        Raises:
+            TransientError: the index is of another model; its vectors must not be mixed with ours.
+        """
+        present = await self._connection.fetchval("SELECT fingerprint FROM corpus_state")
+        if epoch_grew or (self._fingerprint and present is None):
+            present = await self._connection.fetchval(sql.NOTE_CORPUS, int(epoch_grew), self._fingerprint)
+        if self._fingerprint and present != self._fingerprint:
+            raise TransientError("the index holds vectors of another embedding model")
+
+
+async def _known_parts(connection: Connection | Pool, keys: Iterable[Register]) -> dict[Register, KnownPart]:
+    pairs = list(keys)
+    rows = await connection.fetch(sql.KNOWN_PARTS, [key[0] for key in pairs], [key[1] for key in pairs])
+    return {
+        (row["document_id"], row["part"]): KnownPart(
+            Rank(row["version"], row["event_id"]), row["pipeline"], row["content_sha"], row["deleted"]
+        )
+        for row in rows
+    }
+
+
+def _check(vectors: Mapping[str, Vector]) -> None:
+    """Wrong vectors never reach the transaction: pgvector would refuse some and store others (research §2, 23)."""
+    for vector in vectors.values():
+        if vector.shape != (DIMENSION,):
+            raise TransientError(f"the index takes {DIMENSION} dimensions, the embedder gives {vector.shape}")
+        if not np.all(np.isfinite(vector)) or not np.any(vector):
+            raise TransientError("a vector is zero or not finite")
+
+
+def _changes_answers(part: PreparedPart, before: KnownPart | None) -> bool:
+    """Whether this write changes what answers from runbooks may say."""
+    write = part.write
+    if write.kind != "runbook":
+        return False
+    if before is None:
+        return not write.deleted
+    return (before.deleted, before.content_sha, before.pipeline) != (write.deleted, write.content_sha, PIPELINE)
+
+
+def _event_id(note: LedgerNote) -> uuid.UUID:
+    return note.delivery.event.event_id
+
+
+def _outcome(note: LedgerNote, won: Mapping[Register, PreparedPart], same: set[Register]) -> Outcome:
+    if note.outcome is not None:
+        return note.outcome
+    key = (note.document_id, note.part)
+    return "searchable" if key in won or key in same else "superseded"
+
+
+def _entries(notes: Sequence[LedgerNote], outcomes: Mapping[uuid.UUID, Outcome]) -> list[Entry]:
+    """One entry an event, however many records carried it."""
+    carried = Counter(_event_id(note) for note in notes)
+    last = {_event_id(note): note for note in notes}
+    return [
+        Entry(
+            event_id=event_id,
+            state=outcomes[event_id],
+            topic=note.delivery.record.topic,
+            partition=note.delivery.record.partition,
+            offset=note.delivery.record.offset,
+            document_id=note.document_id,
+            part=note.part,
+            version=note.delivery.event.version,
+            accepted_at=note.delivery.event.accepted_at,
+            deliveries=carried[event_id],
+        )
+        for event_id, note in last.items()
+    ]

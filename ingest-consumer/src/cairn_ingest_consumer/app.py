@@ -1,0 +1,170 @@
+"""The composition root: opens what the consumer needs, runs it, closes in reverse order."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+from prometheus_client import CollectorRegistry
+
+from cairn_ingest_consumer.adapters.attempts import PostgresAttempts
+from cairn_ingest_consumer.adapters.dead_letter_topic import DeadLetterTopic
+from cairn_ingest_consumer.adapters.document_store import PostgresDocumentStore
+from cairn_ingest_consumer.adapters.embedder import HttpEmbedder, HttpModelSource
+from cairn_ingest_consumer.adapters.ledger import PostgresLedger
+from cairn_ingest_consumer.adapters.statistics import PostgresStatistics
+from cairn_ingest_consumer.engine_metrics import EngineMetrics
+from cairn_ingest_consumer.health_server import HealthServer, serve
+from cairn_ingest_consumer.indexing import IndexDocuments
+from cairn_ingest_consumer.ingest import Ingest
+from cairn_ingest_consumer.isolation import Isolation
+from cairn_ingest_consumer.limits import PoisonLimit, PoisonPolicy
+from cairn_ingest_consumer.metrics import IngestMetrics
+from cairn_ingest_consumer.model import PIPELINE
+from cairn_ingest_consumer.ports import EventHandler
+from cairn_ingest_consumer.settings import IngestSettings
+from cairn_shared.clock import SystemClock
+from cairn_shared.embedder_client import EmbedderClient, open_client
+from cairn_shared.errors import TransientError, Unavailable
+from cairn_shared.events import PAYLOADS, SourceDocument
+from cairn_shared.health import Readiness
+from cairn_shared.kafka.confluent import ConfluentConsumer
+from cairn_shared.kafka.dead_letters import HEADER_ALLOWANCE
+from cairn_shared.kafka.engine import ConsumerEngine, FaulthandlerAlarm
+from cairn_shared.kafka.producer import open_producer
+from cairn_shared.logging import get_logger
+from cairn_shared.postgres import open_pool, ping
+from cairn_shared.retry import until_up
+
+log = get_logger(__name__)
+
+SERVICE = "ingest-consumer"
+DOCUMENT_TYPES = ("runbook.upserted", "runbook.deleted", *(t for t, m in PAYLOADS.items() if m is SourceDocument))
+
+
+async def run(settings: IngestSettings) -> None:
+    """Consume until SIGTERM or SIGINT.
+
+    Raises:
+        EngineFailed: the process should end and be started again.
+    """
+    clock = SystemClock()
+    registry = CollectorRegistry()
+    readiness = Readiness()
+    starting = asyncio.Event()
+    readiness.register("start", lambda: _passed(starting))
+    async with AsyncExitStack() as stack:
+        health = HealthServer(SERVICE, settings.app_version, readiness, registry)
+        await stack.enter_async_context(serve(health, settings.host, settings.port))
+        stopped = _stop_signals(stack)
+        opening = asyncio.create_task(_open(settings, stack, registry, readiness, clock))
+        stopping = asyncio.create_task(stopped.wait())
+        stack.callback(stopping.cancel)
+        await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not opening.done():
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            return
+        engine = opening.result()
+        starting.set()
+        stopping.add_done_callback(lambda task: None if task.cancelled() else engine.stop())
+        await engine.run()
+    log.info("stopped")
+
+
+async def _open(
+    settings: IngestSettings,
+    stack: AsyncExitStack,
+    registry: CollectorRegistry,
+    readiness: Readiness,
+    clock: SystemClock,
+) -> ConsumerEngine:
+    """Wait for the stores in any order, put the parts together."""
+    pool = await stack.enter_async_context(open_pool(settings, SERVICE))
+    readiness.register("postgres", lambda: ping(pool))
+    client = await stack.enter_async_context(open_client(settings.embedder_url, settings.embedder_timeout))
+    models = HttpModelSource(client)
+    await until_up("embedder", models.current)
+    embedder = EmbedderClient(client)
+
+    async def embedder_answers() -> None:
+        await embedder.model()
+
+    readiness.register("embedder", embedder_answers)
+    client_id = f"{SERVICE}-{socket.gethostname()}"
+    producer = await stack.enter_async_context(
+        open_producer(settings, client_id, max_message_bytes=settings.kafka_max_message_bytes + HEADER_ALLOWANCE)
+    )
+    metrics = IngestMetrics(registry)
+    index = IndexDocuments(PostgresDocumentStore(pool), models, HttpEmbedder(embedder), metrics, clock)
+    handlers: Mapping[str, EventHandler] = dict.fromkeys(DOCUMENT_TYPES, index)
+    ingest = Ingest(
+        handlers,
+        attempts=PostgresAttempts(pool, settings.consumer_group),
+        dead_letters=DeadLetterTopic(
+            producer,
+            group=settings.consumer_group,
+            app_version=settings.app_version,
+            pipeline=PIPELINE,
+            git_sha=settings.git_sha,
+        ),
+        ledger=PostgresLedger(pool),
+        metrics=metrics,
+        clock=clock,
+        isolation=Isolation(),
+        limit=PoisonLimit(PoisonPolicy(max_run=settings.poison_max_run, max_share=settings.poison_max_share)),
+    )
+    statistics = asyncio.create_task(_refresh(PostgresStatistics(pool, settings.ledger_days), settings, clock))
+    stack.push_async_callback(_cancel, statistics)
+    observer = EngineMetrics(registry, clock)
+    policy = settings.policy()
+    engine = ConsumerEngine(
+        lambda: ConfluentConsumer(settings, settings.consumer_group, client_id, policy),
+        settings.consumer_topics,
+        ingest,
+        policy=policy,
+        observer=observer,
+        clock=clock,
+        alarm=FaulthandlerAlarm(),
+    )
+    readiness.register("consumer", lambda: _consuming(engine, observer))
+    return engine
+
+
+async def _passed(event: asyncio.Event) -> None:
+    if not event.is_set():
+        raise Unavailable("start")
+
+
+async def _consuming(engine: ConsumerEngine, observer: EngineMetrics) -> None:
+    if observer.halted_partitions:
+        raise Unavailable("consumer", "consumption is halted")
+    if engine.seconds_since_step() > 60:
+        raise Unavailable("consumer", "the consumer does not poll")
+
+
+async def _refresh(statistics: PostgresStatistics, settings: IngestSettings, clock: SystemClock) -> None:
+    while True:
+        try:
+            if await statistics.refresh():
+                log.info("word statistics refreshed")
+        except TransientError as exc:
+            log.warning("word statistics not refreshed", error=exc.detail)
+        await clock.sleep(settings.lexeme_interval)
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _stop_signals(stack: AsyncExitStack) -> asyncio.Event:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+        stack.callback(loop.remove_signal_handler, number)
+    return stopped

@@ -1,0 +1,168 @@
+"""Documents into the index: what is done with runbooks, commits, tickets, alerts and the like.
+
+The slow parts (cutting and embedding) come before the transaction and only for what is news; the transaction
+decides again, under its locks, what really is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from cairn_ingest_consumer import collapse
+from cairn_ingest_consumer.collapse import Register
+from cairn_ingest_consumer.crashpoints import crash_at
+from cairn_ingest_consumer.documents import render
+from cairn_ingest_consumer.embedding import embed_all, missing_texts
+from cairn_ingest_consumer.errors import ContentMoved, Rejected, TextRefused
+from cairn_ingest_consumer.metrics import IngestMetrics
+from cairn_ingest_consumer.model import Delivery, KnownPart, LedgerNote, PartWrite, PreparedPart, Vector
+from cairn_ingest_consumer.ports import DocumentStore, Embedder, EmbeddingModel, ModelSource
+from cairn_ingest_consumer.prepare import prepare
+from cairn_shared.clock import Clock
+from cairn_shared.errors import PermanentError, TransientError
+
+REREADS = 5
+
+
+class IndexDocuments:
+    """An `EventHandler` for every event that writes a part of a document."""
+
+    def __init__(
+        self, store: DocumentStore, models: ModelSource, embedder: Embedder, metrics: IngestMetrics, clock: Clock
+    ) -> None:
+        self._store = store
+        self._models = models
+        self._embedder = embedder
+        self._metrics = metrics
+        self._clock = clock
+
+    async def handle(self, deliveries: Sequence[Delivery]) -> None:
+        """As `ports.EventHandler.handle`."""
+        writes = _render_all(deliveries)
+        winners = collapse.highest(write for _, write in writes)
+        for _ in range(REREADS):
+            with self._metrics.stage("read"):
+                known = await self._store.known_parts(winners)
+            try:
+                await self._index(writes, collapse.news(winners, known), known)
+            except ContentMoved:
+                continue
+            return
+        raise TransientError("the same documents are being written by others all the time")
+
+    async def _index(
+        self,
+        writes: Sequence[tuple[Delivery, PartWrite]],
+        fresh: Mapping[Register, PartWrite],
+        known: Mapping[Register, KnownPart],
+    ) -> None:
+        parts: list[PreparedPart] = []
+        vectors: dict[str, Vector] = {}
+        fingerprint: str | None = None
+        if any(not write.deleted for write in fresh.values()):
+            model = await self._models.current()
+            fingerprint = model.fingerprint
+            with self._metrics.stage("chunk"):
+                parts, errors = await asyncio.to_thread(_prepare_all, fresh, known, model)
+            if errors:
+                raise Rejected(_culprits(writes, errors))
+            crash_at("after_chunk")
+            vectors = await self._vectors(writes, parts, model)
+            crash_at("after_embed")
+        else:
+            parts = [PreparedPart(write, ()) for write in fresh.values()]
+        notes = [_note(delivery, write, fresh, known) for delivery, write in writes]
+        with self._metrics.stage("write"):
+            result = await self._store.write(parts, vectors, fingerprint, notes)
+        crash_at("after_write")
+        now = self._clock.now()
+        for delivery, write in writes:
+            outcome = result.outcomes[write.rank.event_id]
+            self._metrics.settled(delivery.event.type, outcome, (now - write.accepted_at).total_seconds())
+
+    async def _vectors(
+        self, writes: Sequence[tuple[Delivery, PartWrite]], parts: Sequence[PreparedPart], model: EmbeddingModel
+    ) -> dict[str, Vector]:
+        """A vector for every chunk of `parts`: those that the index has, the others from the embedder."""
+        changed = [part for part in parts if part.steps]
+        vectors = await self._store.vectors({part.write.document_id for part in changed}, model.fingerprint)
+        texts = missing_texts(changed, vectors)
+        self._metrics.chunks(reused=sum(_chunks(part) for part in changed) - len(texts), embedded=len(texts))
+        if not texts:
+            return vectors
+        try:
+            with self._metrics.stage("embed"):
+                embedded = await embed_all(self._embedder, list(texts.values()), model.fingerprint)
+        except TextRefused as exc:
+            sha = list(texts)[exc.index]
+            error = PermanentError(exc.detail, stage="embed")
+            owners = {part.write.key: error for part in changed if _holds(part, sha)}
+            raise Rejected(_culprits(writes, owners)) from exc
+        except TransientError:
+            self._models.forget()
+            raise
+        return vectors | dict(zip(texts, embedded, strict=True))
+
+
+def _render_all(deliveries: Sequence[Delivery]) -> list[tuple[Delivery, PartWrite]]:
+    writes: list[tuple[Delivery, PartWrite]] = []
+    culprits: dict[int, tuple[Delivery, PermanentError]] = {}
+    for delivery in deliveries:
+        try:
+            writes.append((delivery, render(delivery.event)))
+        except PermanentError as exc:
+            culprits[delivery.record.offset] = (delivery, exc)
+    if culprits:
+        raise Rejected(culprits)
+    return writes
+
+
+def _prepare_all(
+    fresh: Mapping[Register, PartWrite], known: Mapping[Register, KnownPart], model: EmbeddingModel
+) -> tuple[list[PreparedPart], dict[Register, PermanentError]]:
+    parts: list[PreparedPart] = []
+    errors: dict[Register, PermanentError] = {}
+    for key, write in fresh.items():
+        if write.deleted:
+            parts.append(PreparedPart(write, ()))
+        elif collapse.is_same_content(write, known.get(key)):
+            parts.append(PreparedPart(write, None))
+        else:
+            try:
+                parts.append(prepare(write, model))
+            except PermanentError as exc:
+                errors[key] = exc
+    return parts, errors
+
+
+def _culprits(
+    writes: Sequence[tuple[Delivery, PartWrite]], errors: Mapping[Register, PermanentError]
+) -> dict[int, tuple[Delivery, PermanentError]]:
+    """The deliveries whose write is the one that failed; others of the same part get their turn without it."""
+    highest = collapse.highest(write for _, write in writes)
+    return {
+        delivery.record.offset: (delivery, errors[write.key])
+        for delivery, write in writes
+        if write.key in errors and write.rank == highest[write.key].rank
+    }
+
+
+def _note(
+    delivery: Delivery, write: PartWrite, fresh: Mapping[Register, PartWrite], known: Mapping[Register, KnownPart]
+) -> LedgerNote:
+    """What the ledger says of an event: the transaction decides for those that are written in it."""
+    written = fresh.get(write.key)
+    if written is not None and written.rank == write.rank:
+        return LedgerNote(delivery, write.document_id, write.part, None)
+    present = known.get(write.key)
+    same = present is not None and present.rank == write.rank
+    return LedgerNote(delivery, write.document_id, write.part, "searchable" if same else "superseded")
+
+
+def _chunks(part: PreparedPart) -> int:
+    return sum(len(step.chunks) for step in part.steps or ())
+
+
+def _holds(part: PreparedPart, sha: str) -> bool:
+    return any(chunk.embed_sha == sha for step in part.steps or () for chunk in step.chunks)

@@ -1,0 +1,122 @@
+"""What ingest needs from outside."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cairn_ingest_consumer.collapse import Register
+from cairn_ingest_consumer.model import Delivery, KnownPart, LedgerNote, PreparedPart, Vector, WriteResult
+from cairn_shared.kafka.dead_letters import Failure
+from cairn_shared.kafka.records import Record
+
+
+class EventHandler(Protocol):
+    """What is done with the events of some types. New types are served by adding a handler in `app.py`."""
+
+    async def handle(self, deliveries: Sequence[Delivery]) -> None:
+        """Do what the events say; return when it is durable and stands in the ledger.
+
+        Called again with the same deliveries, or some of them, after any failure.
+
+        Raises:
+            Rejected: these deliveries can never succeed; nothing of the batch was written.
+            PermanentError: one of them can never succeed, it is not known which.
+            TransientError: trying later may help.
+        """
+        ...
+
+
+class DocumentStore(Protocol):
+    """The index."""
+
+    async def known_parts(self, keys: Iterable[Register]) -> dict[Register, KnownPart]: ...
+
+    async def vectors(self, document_ids: Iterable[uuid.UUID], fingerprint: str) -> dict[str, Vector]:
+        """Vectors that these documents have now, by the SHA-256 of the text that they are of."""
+        ...
+
+    async def write(
+        self,
+        parts: Sequence[PreparedPart],
+        vectors: Mapping[str, Vector],
+        fingerprint: str | None,
+        notes: Sequence[LedgerNote],
+    ) -> WriteResult:
+        """Write all of it or nothing, in one transaction; parts that are no news any more are passed over.
+
+        Raises:
+            ContentMoved: a part whose content was thought to be there has other content now.
+            PermanentError: PostgreSQL refuses the data.
+            TransientError: PostgreSQL is away, or the index is of another embedding model.
+        """
+        ...
+
+
+class Ledger(Protocol):
+    """Where the end of an event that was not indexed is noted."""
+
+    async def dead(self, record: Record, event_id: uuid.UUID | None, detail: str) -> None: ...
+
+
+class Attempts(Protocol):
+    """How often each record was begun without an end, across crashes of the process."""
+
+    async def begin(self, records: Sequence[Record]) -> dict[int, int]:
+        """Count one more attempt, before it is made; returns the counts by offset, this attempt included."""
+        ...
+
+    async def forgive(self, records: Sequence[Record]) -> None:
+        """Take the last attempt back: it ended, and not by a crash."""
+        ...
+
+    async def end(self, records: Sequence[Record]) -> None:
+        """Forget the records: they are done."""
+        ...
+
+
+class DeadLetters(Protocol):
+    """Where records go that cannot be processed."""
+
+    async def send(self, record: Record, failure: Failure) -> None:
+        """Returns when the dead letter is acknowledged.
+
+        Raises:
+            TransientError: it is not, so the record must not count as done.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class EmbeddingModel:
+    """The embedder's model as far as chunking needs it."""
+
+    fingerprint: str
+    dimension: int
+    max_tokens: int
+    count_tokens: Callable[[str], int]
+
+
+class ModelSource(Protocol):
+    """Tells which model the embedder has loaded."""
+
+    async def current(self) -> EmbeddingModel: ...
+
+    def forget(self) -> None:
+        """Ask the embedder again next time."""
+        ...
+
+
+class Embedder(Protocol):
+    """Texts to vectors."""
+
+    async def embed(self, texts: Sequence[str], fingerprint: str) -> list[Vector]:
+        """Vectors of unit length in the order of `texts`, of the model with this fingerprint.
+
+        Raises:
+            TextRefused: the embedder refuses one text for good.
+            TransientError: it is away, its answer cannot be used, or it has another model.
+        """
+        ...

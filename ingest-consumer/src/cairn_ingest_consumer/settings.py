@@ -1,0 +1,59 @@
+"""The consumer's settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from cairn_shared.events import TOPIC_EVENTS, TOPIC_RUNBOOKS
+from cairn_shared.kafka.policy import ConsumerPolicy
+from cairn_shared.settings import EmbedderClientSettings, KafkaSettings, PostgresSettings, ServiceSettings
+
+
+class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, EmbedderClientSettings):
+    """Environment variables of `python -m cairn_ingest_consumer`."""
+
+    port: Annotated[int, Field(ge=0, le=65535, description="Port of health and metrics.")] = 9101
+    consumer_group: Annotated[str, Field(min_length=1, description="Replicas of one group share the partitions.")] = (
+        "cairn-ingest"
+    )
+    consumer_topics: Annotated[tuple[str, ...], Field(min_length=1, description="A JSON list.")] = (
+        TOPIC_RUNBOOKS,
+        TOPIC_EVENTS,
+    )
+    consumer_protocol: Annotated[
+        Literal["classic", "consumer"],
+        Field(description="`classic` is cooperative-sticky; `consumer` is KIP-848, for brokers from 4.0 on."),
+    ] = "classic"
+    consumer_expired_offset: Annotated[
+        Literal["stop", "earliest"], Field(description="When retention deleted records that were never read.")
+    ] = "stop"
+    consumer_session_timeout: Annotated[
+        float, Field(ge=1, description="Seconds until a silent member's partitions move (classic).")
+    ] = 10.0
+    batch_records: Annotated[int, Field(ge=1, le=500)] = 10
+    batch_wait: Annotated[float, Field(ge=0, le=10, description="Seconds after a batch's first record.")] = 0.2
+    buffer_records: Annotated[int, Field(ge=1, description="Per partition; fetching pauses there.")] = 200
+    drain_timeout: Annotated[float, Field(gt=0, le=60, description="Seconds to finish a batch on revoke.")] = 10.0
+    stuck_after: Annotated[
+        float, Field(gt=0, description="Seconds without progress, with lag, that end the process.")
+    ] = 300.0
+    poison_max_run: Annotated[int, Field(ge=1, description="Dead letters in a row that stop a partition.")] = 25
+    poison_max_share: Annotated[float, Field(gt=0, le=1, description="Share of dead letters that stops it.")] = 0.5
+    lexeme_interval: Annotated[float, Field(gt=0, description="Seconds between refreshes of word statistics.")] = 30.0
+    ledger_days: Annotated[int, Field(ge=1, description="How long the ends of events are kept.")] = 90
+    git_sha: Annotated[str | None, Field(description="Of the build, for dead letters.")] = None
+
+    def policy(self) -> ConsumerPolicy:
+        """The engine's policy."""
+        return ConsumerPolicy(
+            batch_records=self.batch_records,
+            batch_wait=self.batch_wait,
+            buffer_records=max(self.buffer_records, self.batch_records),
+            drain_timeout=min(self.drain_timeout, self.shutdown_timeout * 0.6),
+            stuck_after=self.stuck_after,
+            session_timeout=self.consumer_session_timeout,
+            protocol=self.consumer_protocol,
+            expired_offset=self.consumer_expired_offset,
+        )

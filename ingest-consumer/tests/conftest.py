@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+if TYPE_CHECKING:
+    from cairn_shared.postgres import Pool
+
+
+@pytest.fixture
+async def pool(postgres_dsn: str) -> AsyncIterator[Pool]:
+    from cairn_shared.postgres import open_pool
+    from cairn_shared.settings import PostgresSettings
+
+    async with open_pool(PostgresSettings(pg_dsn=SecretStr(postgres_dsn), pg_pool_min=0), "test") as opened:
+        yield opened
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
