@@ -36,7 +36,7 @@ $(INSTALLED): $(PROJECTS) constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt 'setuptools>=77'
 	@$(if $(TORCH_INDEX),$(BIN)/python -m pip install --quiet --constraint constraints.txt --index-url $(TORCH_INDEX) $(TORCH) || \
-		echo "$(TORCH) is not to be had from TORCH_INDEX, taking it from the default index" >&2)
+		echo "$(TORCH) is not to be had from TORCH_INDEX: taking it from the default index" >&2)
 	@echo "Installing what Cairn needs; the first time this takes some minutes."
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(TORCH)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --group dev \

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from cairn_local import home as homes
-from cairn_local import launch, logs, screen, state
+from cairn_local import health, launch, logs, screen, state
 from cairn_local.home import Home
 from cairn_local.settings import StackSettings
 from cairn_local.supervisor import AlreadyRunning
@@ -95,6 +95,8 @@ def status(
     stack = homes.find()
     running = state.is_running(stack.lock)
     current = state.load(stack.state)
+    if running:
+        current = health.now(current)
     if as_json:
         out.print_json(json.dumps({**asdict(current), "running": running}))
     elif running:

@@ -53,7 +53,7 @@ class RestartPolicy:
 
     backoff: Backoff = field(default_factory=lambda: Backoff(base=0.5, limit=15.0))
     healthy_after: float = 30.0
-    """A process that lived for so long was well: the back-off begins anew."""
+    """A process that was ready for so long was well: the back-off begins anew."""
     first_attempts: int = 3
     """So many starts may fail before the first success; then the stack gives up and says why."""
     probe_pause: float = 0.1
@@ -103,6 +103,8 @@ class Keeper:
         self._ended = asyncio.Event()
         self._stop = asyncio.Event()
         self._restarts = 0
+        self._ready_at: float | None = None
+        self._too_late = False
 
     async def run(self) -> None:
         """Start, watch, start again.
@@ -112,12 +114,11 @@ class Keeper:
         """
         failures = 0
         while not self._stop.is_set():
-            began = self._clock.monotonic()
+            self._ready_at = None
             reason = await self._live_once()
             if self._stop.is_set():
                 return
-            healthy = self._clock.monotonic() - began >= self._policy.healthy_after
-            failures = 1 if healthy else failures + 1
+            failures = 1 if self._was_healthy() else failures + 1
             if not self.ready.is_set() and (failures >= self._policy.first_attempts or self._hopeless()):
                 self._tell("failed", reason)
                 raise StartError("\n  ".join([f"{self.unit.name}: {reason}", *logs.tail(self._log_file, 12)]))
@@ -143,11 +144,10 @@ class Keeper:
         if process.poll() is None:
             with suppress(ProcessLookupError):
                 process.send_signal(program.stop_signal)
-            try:
-                async with asyncio.timeout(program.grace):
-                    while process.poll() is None:
-                        await self._clock.sleep(0.05)
-            except TimeoutError:
+            deadline = self._clock.monotonic() + program.grace
+            while process.poll() is None and self._clock.monotonic() < deadline:
+                await self._clock.sleep(0.05)
+            if process.poll() is None:
                 log.warning("killed: it did not stop in time", process=self.unit.name, seconds=program.grace)
         await self._kill()
         self._tell("stopped", "")
@@ -174,6 +174,7 @@ class Keeper:
                 await asyncio.to_thread(self.unit.when_ready)
                 self._tell("ready", "")
                 self.ready.set()
+                self._ready_at = self._clock.monotonic()
                 while (code := self._process.poll()) is None:
                     await self._ended.wait()
                     self._ended.clear()
@@ -200,6 +201,7 @@ class Keeper:
             if code is not None:
                 return _how_it_ended(code)
             if self._clock.monotonic() > deadline:
+                self._too_late = True
                 return f"not ready after {server.ready_timeout:.0f} s: {detail}"
             self._tell("starting", detail)
             await self._clock.sleep(self._policy.probe_pause)
@@ -212,8 +214,12 @@ class Keeper:
         while process.poll() is None:
             await self._clock.sleep(0.02)
 
+    def _was_healthy(self) -> bool:
+        return self._ready_at is not None and self._clock.monotonic() - self._ready_at >= self._policy.healthy_after
+
     def _hopeless(self) -> bool:
-        return self._process is not None and self._process.poll() == SETTINGS_EXIT
+        """Whether another first start would only take the user's time."""
+        return self._too_late or (self._process is not None and self._process.poll() == SETTINGS_EXIT)
 
     def _tell(self, status: str, detail: str) -> None:
         process = self._process

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cairn_local.locks import Held, acquire
+from cairn_shared.logging import get_logger
+
+log = get_logger(__name__)
 
 Phase = Literal["starting", "running", "stopping", "stopped", "failed"]
-Status = Literal["waiting", "starting", "ready", "restarting", "stopping", "stopped", "failed"]
+Status = Literal["waiting", "starting", "ready", "restarting", "stopping", "stopped", "failed", "not ready"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Board:
         self._path = path
         self._watch = watch
         self.state = state
-        self._write()
+        self._save()
 
     def stack(self, **changes: Any) -> None:
         """Change the stack's own fields."""
@@ -85,7 +88,13 @@ class Board:
         self._write()
 
     def _write(self) -> None:
+        try:
+            self._save()
+        except OSError as exc:  # a full disk must not take the stack down with it
+            log.warning("the state cannot be written", reason=str(exc))
+        self._watch(self.state)
+
+    def _save(self) -> None:
         partial = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
         partial.write_text(json.dumps(asdict(self.state), indent=1) + "\n")
         partial.replace(self._path)
-        self._watch(self.state)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from cairn_local import leftovers, logs, ports, secrets_file, state
 from cairn_local.home import Home
@@ -97,7 +98,8 @@ class Supervisor:
         while True:
             await self._clock.sleep(LOG_CHECK_SECONDS)
             for name in (*self._keepers, "supervisor"):
-                await asyncio.to_thread(logs.rotate, self._home.log(name))
+                with suppress(OSError):
+                    await asyncio.to_thread(logs.rotate, self._home.log(name))
 
     async def _end(self, keeping: Sequence[asyncio.Task[None]]) -> None:
         """Stop those that depend on others first: services, then stores."""
@@ -115,7 +117,16 @@ class Supervisor:
             keeper.check()
 
 
-def supervise(home: Home, settings: StackSettings, watch: Callable[[StackState], None] = lambda _: None) -> int:
+Builder = Callable[[StackSettings, Home, Mapping[str, int], Mapping[str, str], Mapping[str, str]], Plan]
+
+
+def supervise(
+    home: Home,
+    settings: StackSettings,
+    watch: Callable[[StackState], None] = lambda _: None,
+    *,
+    build: Builder = build,
+) -> int:
     """Run the stack of `home` in this process until it is told to stop. Returns the exit code.
 
     Raises:
