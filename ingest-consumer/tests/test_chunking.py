@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from cairn_ingest_consumer.chunking import ChunkPolicy, Window, chunk_step, make_prefix
+from cairn_shared.errors import InvalidInput
+from cairn_shared.runbooks.markdown import load_runbook
 
 CountTokens = Callable[[str], int]
 
@@ -223,3 +226,23 @@ def test_hostile_bodies_take_linear_time(unit: str) -> None:
     windows = chunk_step("T", "S", body, lambda text: len(text.split()) + text.count("."))
     assert time.process_time() - started < 5
     assert all(window.n_tokens <= 220 for window in windows)
+
+
+CORPORA = Path(os.environ.get("CAIRN_CORPORA") or Path(__file__).resolve().parents[3] / "shared" / "corpora")
+
+
+@pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora beside the checkout; set CAIRN_CORPORA")
+def test_every_step_of_the_corpora_is_cut_within_the_limit(count_tokens: CountTokens) -> None:
+    sizes: list[int] = []
+    for path in sorted(CORPORA.rglob("*.md")):
+        try:
+            runbook = load_runbook(path.read_text(), runbook_id="r", path=path.name)
+        except InvalidInput:
+            continue
+        for step in runbook.steps:
+            windows = chunk_step(runbook.title, step.section, step.body, count_tokens)
+            sizes += [window.n_tokens for window in windows]
+            joined = "\n".join(texts(windows))
+            assert all(word in joined for word in words(step.body)), f"{path.name}, step {step.number}"
+    assert len(sizes) > 2000
+    assert max(sizes) <= 220
