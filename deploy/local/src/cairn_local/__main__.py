@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cairn_local import home as homes
 from cairn_local import health, launch, logs, screen, state
+from cairn_local import home as homes
 from cairn_local.home import Home
 from cairn_local.settings import StackSettings
 from cairn_local.supervisor import AlreadyRunning
