@@ -1,0 +1,48 @@
+"""A push to GitLab."""
+
+from __future__ import annotations
+
+from cairn_gateway.sources.commits import CommitFacts, Pushed, commit_event, pushed_event
+from cairn_gateway.sources.gitlab.payloads import Commit, Push
+from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
+
+_BRANCH = "refs/heads/"
+_NOTHING = "0" * 40
+
+
+def translate_push(push: Push, delivery: Delivery, repositories: RunbookRepositories) -> Translation:
+    """One `commit` each (GitLab lists the newest 20), and `repo.pushed` for a declared runbook repository."""
+    place = push.place(delivery)
+    commits = {commit.id: commit for commit in push.commits or []}
+    events = [commit_event(facts(commit), place) for commit in commits.values()]
+    branch = push.ref.removeprefix(_BRANCH) if push.ref.startswith(_BRANCH) else None
+    if branch is not None:
+        pushed = Pushed(
+            branch,
+            before=push.before,
+            after=push.after,
+            forced=push.after == _NOTHING,
+            at=max((commit.timestamp for commit in commits.values()), default=delivery.received_at),
+        )
+        events += [pushed_event(name, pushed, place) for name in repositories.named(place.urls, branch)]
+    notes = []
+    if push.total_commits_count > len(commits):
+        notes.append(
+            f"the sender lists {len(commits)} of {push.total_commits_count} commits; load the others with "
+            "`cairn backfill git` from a clone"
+        )
+    if events:
+        return Translation(events, notes=notes)
+    return Translation(ignored="the push brings no commits")
+
+
+def facts(commit: Commit) -> CommitFacts:
+    """GitLab's commit in our terms."""
+    return CommitFacts(
+        sha=commit.id,
+        message=commit.message,
+        at=commit.timestamp,
+        author=commit.author.name or commit.author.username,
+        url=commit.url,
+        paths=[*(commit.added or []), *(commit.modified or []), *(commit.removed or [])],
+    )

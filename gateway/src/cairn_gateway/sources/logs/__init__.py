@@ -1,0 +1,1 @@
+"""Log lines: read from any format, folded into templates with counts."""

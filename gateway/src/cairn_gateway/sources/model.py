@@ -1,0 +1,53 @@
+"""What goes into a translator and what comes out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cairn_shared.events import Event
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One request of a sender, its signature already checked. Header names are lower case."""
+
+    headers: Mapping[str, str]
+    body: bytes
+    received_at: datetime
+
+    def header(self, name: str) -> str:
+        """The header `name` (lower case), or the empty string."""
+        return self.headers.get(name, "").strip()
+
+    def id_from(self, *names: str) -> str:
+        """The sender's own id of this delivery: the first of the headers `names` that is set, at most 200 characters.
+
+        Without one the digest of the body stands in: a redelivery has the same bytes.
+        """
+        for name in names:
+            if value := self.header(name):
+                return value[:200]
+        return f"sha256:{hashlib.sha256(self.body).hexdigest()}"
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What a delivery became. `ignored` says why when nothing came of it; `notes` are for the operator."""
+
+    events: list[Event] = field(default_factory=list)
+    ignored: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RunbookRepositories:
+    """The declared runbook repositories, as far as a push needs them: (canonical URL, branch) -> names."""
+
+    names: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    def named(self, urls: Iterable[str], branch: str) -> list[str]:
+        """The names under which any of the canonical `urls` is declared for `branch`, sorted."""
+        return sorted({name for url in urls for name in self.names.get((url, branch), ())})

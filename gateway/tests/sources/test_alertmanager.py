@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cairn_gateway.sources import alertmanager
+from cairn_gateway.sources.model import Delivery, Translation
+from cairn_shared.errors import InvalidInput
+
+Make = Callable[..., Delivery]
+Golden = Callable[[str], bytes]
+Translate = Callable[[str], Translation]
+
+
+@pytest.fixture
+def translate(delivery: Make, golden: Golden) -> Translate:
+    return lambda name: alertmanager.translate(delivery(golden(f"alertmanager/{name}")))
+
+
+def test_an_alert_is_one_document_with_one_part_an_episode(translate: Translate) -> None:
+    firing, resolved = translate("firing").events[:2], translate("resolved").events
+    assert {event.subject for event in [*firing, *resolved]} == {"0a1b2c3d4e5f6071"}
+    assert [event.payload["part"] for event in firing] == [event.payload["part"] for event in resolved]
+    assert [after.version > before.version for before, after in zip(firing, resolved, strict=True)] == [True, True]
+    state = resolved[0].payload
+    assert state["status"] == "resolved"
+    assert state["title"] == "KubePodCrashLooping: Pod is crash looping."
+    assert state["labels"]["pod"] == "checkout-7d9f8b6c5-x2x4z"
+    assert state["references"] == ["https://runbooks.prometheus-operator.dev/runbooks/kubernetes/kubepodcrashlooping"]
+    for searched in ("namespace=shop", "is in waiting state", "Resolved: 2026-03-05T08:12:30", "kubepodcrashlooping"):
+        assert searched in state["body"]
+
+
+def test_only_episodes_count_and_they_have_no_text_of_their_own(translate: Translate) -> None:
+    state, episode = translate("resolved").events
+    assert (state.payload["count"], episode.payload["count"]) == (0, 1)
+    assert (episode.payload["title"], episode.payload["body"]) == ("", "")
+    assert episode.payload["first_seen"] == "2026-03-05T08:00:00.123456Z"
+    assert episode.payload["last_seen"] == "2026-03-05T08:12:30Z"
+
+
+def test_a_group_that_is_sent_again_is_the_same_events_whoever_is_in_it(
+    translate: Translate, delivery: Make, golden: Golden
+) -> None:
+    payload = json.loads(golden("alertmanager/firing"))
+    payload["alerts"].reverse()
+    again = alertmanager.translate(delivery(json.dumps(payload)))
+    assert {event.encode() for event in again.events} == {event.encode() for event in translate("firing").events}
+
+
+def test_a_second_episode_is_another_part_of_the_same_document(delivery: Make, golden: Golden) -> None:
+    payload = json.loads(golden("alertmanager/firing"))
+    first = alertmanager.translate(delivery(json.dumps(payload))).events
+    payload["alerts"][0]["startsAt"] = "2026-03-06T08:00:00Z"
+    second = alertmanager.translate(delivery(json.dumps(payload))).events
+    assert first[1].payload["part"] != second[1].payload["part"]
+    assert first[0].document_id() == second[0].document_id()
+    assert second[0].version > first[0].version
+
+
+def test_an_alert_without_a_fingerprint_is_known_by_its_labels(delivery: Make, golden: Golden) -> None:
+    payload = json.loads(golden("alertmanager/firing"))
+    for alert in payload["alerts"]:
+        del alert["fingerprint"]
+    subjects = [event.subject for event in alertmanager.translate(delivery(json.dumps(payload))).events]
+    assert len(set(subjects)) == 2
+
+
+def test_what_the_receiver_cut_off_is_said(delivery: Make, golden: Golden) -> None:
+    payload = json.loads(golden("alertmanager/firing")) | {"truncatedAlerts": 3}
+    assert "3 alerts were cut off" in alertmanager.translate(delivery(json.dumps(payload))).notes[0]
+
+
+def test_no_alerts_are_ignored(delivery: Make) -> None:
+    assert alertmanager.translate(delivery('{"version": "4", "alerts": []}')).ignored == "no alerts in it"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda payload: payload.pop("alerts"), "alerts"),
+        (lambda payload: payload.update(version="3"), "version"),
+        (lambda payload: payload["alerts"][1].pop("startsAt"), "alerts.1.startsAt"),
+        (lambda payload: payload["alerts"][0].update(status="maybe"), "alerts.0.status"),
+        (lambda payload: payload["alerts"][0].update(labels=[]), "alerts.0.labels"),
+    ],
+)
+def test_a_wrong_field_is_named(delivery: Make, golden: Golden, change: Callable[[Any], object], field: str) -> None:
+    payload = json.loads(golden("alertmanager/firing"))
+    change(payload)
+    with pytest.raises(InvalidInput) as caught:
+        alertmanager.translate(delivery(json.dumps(payload)))
+    assert caught.value.field == field
