@@ -69,6 +69,9 @@ class FakeGateway:
         self.answer: Json = {"answer": "I don't have a runbook covering that", "mode": "refused", "sources": []}
         self.results: list[Json] = []
         self.stream: list[tuple[str, Any]] = []
+        self.status: Json = {"status": "ok", "version": "0.1.0", "dependencies": {"mongo": "ok"}}
+        self.differences: list[dict[str, list[Json]]] = [{}]
+        self.plans: list[Json] = []
         self.requests: list[Seen] = []
         self.scripted: list[Reply | None] = []
         self.replies: dict[tuple[str, str], Reply] = {}
@@ -123,7 +126,7 @@ class FakeGateway:
     def _store(self, runbook_id: str, markdown: str, path: str | None) -> Json:
         old = self.runbooks.get(runbook_id)
         if old and old["markdown"] == markdown:
-            status, revision, event_id = "unchanged", old["revision"], None
+            status, revision, event_id = "unchanged", old["revision"], old["event_id"]
         else:
             status, revision = ("changed", old["revision"] + 1) if old else ("created", 1)
             event_id = str(uuid.uuid4())
@@ -131,17 +134,20 @@ class FakeGateway:
         title = markdown.strip().splitlines()[0].lstrip("# ")
         self.runbooks[runbook_id] = {
             "id": runbook_id, "title": title, "markdown": markdown, "revision": revision, "path": path, "steps": 1,
+            "service": None, "severity": None, "event_id": event_id,
         }  # fmt: skip
-        return {"id": runbook_id, "status": status, "revision": revision, "event_id": event_id}
+        return {"id": runbook_id, "status": status, "revision": revision, "event_id": event_id, "steps": 1}
 
     def put_runbooks(self, seen: Seen, runbook_id: str) -> Reply:
         old = self.runbooks.get(runbook_id)
         match = seen.headers.get("if-match")
+        if seen.headers.get("if-none-match") == "*" and old:
+            return problem(412, "the runbook exists already")
         if match is not None and match.strip('"') != str(old["revision"] if old else 0):
             return problem(412, "the runbook has another revision")
         if not seen.headers["content-type"].startswith("text/markdown"):
             return problem(422, "steps: Field required", field="steps")
-        return Reply(200, self._store(runbook_id, seen.body.decode(), None))
+        return Reply(200, self._store(runbook_id, seen.body.decode(), seen.query.get("path")))
 
     def get_runbooks(self, seen: Seen, runbook_id: str) -> Reply:
         if not runbook_id:
@@ -169,11 +175,15 @@ class FakeGateway:
         stored = self.runbooks.pop(runbook_id, None)
         if stored is None:
             return problem(404, f"there is no runbook {runbook_id}")
-        return Reply(200, {"id": runbook_id, "revision": stored["revision"] + 1, "event_id": str(uuid.uuid4())})
+        event_id = str(uuid.uuid4())
+        self.events[event_id] = "queued"
+        return Reply(200, {"id": runbook_id, "revision": stored["revision"] + 1, "event_id": event_id})
 
     def post_ingest(self, seen: Seen, rest: str) -> Reply:
         assert rest == "states"
-        return Reply(200, {"states": {event_id: self._state(event_id) for event_id in seen.json()["event_ids"]}})
+        wanted = seen.json()["event_ids"]
+        states = {name: {"event_id": name, "state": self._state(name)} for name in wanted if name in self.events}
+        return Reply(200, {"states": states, "unknown": [name for name in wanted if name not in self.events]})
 
     def get_ingest(self, _: Seen, event_id: str) -> Reply:
         if event_id not in self.events:
@@ -200,18 +210,40 @@ class FakeGateway:
         return Reply(201 if old is None else 200, new | {"status": status})
 
     def get_users(self, _seen: Seen, _: str) -> Reply:
-        return Reply(200, {"users": list(self.users.values())})
+        blank: Json = {"name": "N", "role": "reader", "email": None, "team": None, "keys": []}
+        return Reply(200, {"users": [blank | user for user in self.users.values()]})
 
     def post_users(self, _: Seen, rest: str) -> Reply:
         user_id = rest.removesuffix("/keys")
         if user_id not in self.users:
             return problem(404, f"there is no user {user_id}")
-        return Reply(201, {"user_id": user_id, "key": "cairn_secret"})
+        return Reply(201, {"user_id": user_id, "key_id": "k1", "key": "cairn_secret"})
 
     def get_executions(self, seen: Seen, _: str) -> Reply:
         wanted = seen.query.get("runbook_id")
         found = [item for item in self.executions.values() if wanted in {None, item["runbook_id"]}]
-        return Reply(200, {"executions": found})
+        start, limit = int(seen.query.get("after", 0)), int(seen.query["limit"])
+        following = str(start + limit) if start + limit < len(found) else None
+        return Reply(200, {"executions": found[start : start + limit], "next": following})
+
+    def post_executions(self, seen: Seen, _: str) -> Reply:
+        return self._put(self.executions, "made", seen)
+
+    def delete_users(self, _: Seen, rest: str) -> Reply:
+        return Reply(204, b"") if rest == "user-a/keys/k1" else problem(404, "there is no such key")
+
+    def get_status(self, _seen: Seen, _: str) -> Reply:
+        return Reply(200, self.status)
+
+    def post_verify(self, seen: Seen, _: str) -> Reply:
+        found = self.differences[0] if len(self.differences) == 1 else self.differences.pop(0)
+        repaired = [item["runbook_id"] for items in found.values() for item in items] if seen.json()["repair"] else []
+        counts = {kind: len(items) for kind, items in found.items()}
+        body = {"ok": not found, "checked": 3, "indexed": 2, "counts": counts, "differences": found, "pending": []}
+        return Reply(200, body | {"repaired": repaired})
+
+    def get_admin(self, _seen: Seen, _: str) -> Reply:
+        return Reply(200, {"ok": all(plan["index"] for plan in self.plans), "plans": self.plans})
 
 
 def _handler(gateway: FakeGateway) -> type[BaseHTTPRequestHandler]:
@@ -231,7 +263,8 @@ def _handler(gateway: FakeGateway) -> type[BaseHTTPRequestHandler]:
             self.send_response(reply.status)
             for name, value in ({"content-type": "application/json"} | reply.headers).items():
                 self.send_header(name, value)
-            self.send_header("content-length", str(len(content)))
+            if reply.status != 204:
+                self.send_header("content-length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 

@@ -196,8 +196,8 @@ def test_no_hit_ends_with_1(gateway: FakeGateway, cairn: Run) -> None:
 def test_runbooks_are_put_listed_shown_and_removed(gateway: FakeGateway, cairn: Run, tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.md").write_text(f"# Title {name}\n")
-        assert cairn("runbooks", "put", f"{name}.md").stdout == f"{name} revision 1 created\n"
-    assert cairn("runbooks", "put", "-", "--id", "a", stdin="# Other\n").stdout == "a revision 2 changed\n"
+        assert cairn("runbooks", "put", f"{name}.md").stdout == f"{name} revision 1 created, 1 steps\n"
+    assert cairn("runbooks", "put", "-", "--id", "a", stdin="# Other\n").stdout == "a revision 2 changed, 1 steps\n"
     assert [line.split("\t")[:2] for line in cairn("runbooks", "ls").stdout.splitlines()] == [
         ["a", "Other"], ["b", "Title b"], ["c", "Title c"],
     ]  # fmt: skip
@@ -214,7 +214,7 @@ def test_runbooks_are_put_listed_shown_and_removed(gateway: FakeGateway, cairn: 
 
 def test_the_filters_of_a_list_are_sent(gateway: FakeGateway, cairn: Run) -> None:
     cairn("runbooks", "ls", "--service", "redis", "--tag", "wal", "--q", "lag")
-    assert gateway.requests[-1].query == {"service": "redis", "tag": "wal", "q": "lag"}
+    assert gateway.requests[-1].query == {"service": "redis", "tag": "wal", "q": "lag", "limit": "500"}
 
 
 def test_a_put_over_somebody_else_s_change_ends_with_3(gateway: FakeGateway, cairn: Run, tmp_path: Path) -> None:
@@ -224,25 +224,55 @@ def test_a_put_over_somebody_else_s_change_ends_with_3(gateway: FakeGateway, cai
     result = cairn("runbooks", "put", "a.md", "--if-revision", "7")
     assert result.exit_code == 3
     assert "another revision" in result.stderr
+    assert "exists already" in cairn("runbooks", "put", "a.md", "--if-revision", "0").stderr
+
+
+def test_a_put_and_a_removal_can_be_waited_for(gateway: FakeGateway, cairn: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A\n")
+    assert "1 searchable after" in cairn("runbooks", "put", "a.md", "--path", "x/a.md", "--wait").stdout
+    assert gateway.runbooks["a"]["path"] == "x/a.md"
+    assert cairn("runbooks", "rm", "a", "--wait").exit_code == 0
+    assert set(gateway.events.values()) == {"searchable"}
+    gateway.fate = "dead"
+    assert cairn("runbooks", "put", "a.md", "--wait").exit_code == 1
 
 
 def test_an_event_s_state_is_told(gateway: FakeGateway, cairn: Run) -> None:
     gateway.events = {"e1": "searchable", "e2": "dead"}
-    assert "state: searchable" in cairn("ingest", "e1").stdout
+    assert cairn("ingest", "e1").stdout == "state     searchable\nevent_id  e1\n"
     assert cairn("ingest", "e2").exit_code == 1
     assert cairn("ingest", "e3").exit_code == 1
 
 
 def test_users_get_keys_that_are_the_only_output(gateway: FakeGateway, cairn: Run) -> None:
     assert cairn("users", "add", "user-a", "--name", "A", "--role", "editor").stdout == "user-a created\n"
-    assert cairn("users", "ls").stdout == "user-a\tA\t\t\teditor\n"
+    assert cairn("users", "ls").stdout == "user-a\tA\teditor\t\t\t\n"
     result = cairn("users", "key", "user-a")
     assert result.stdout == "cairn_secret\n"
-    assert "cannot be shown again" in result.stderr
+    assert "its id is k1" in result.stderr
     assert cairn("users", "key", "nobody").exit_code == 1
+    assert cairn("users", "revoke", "user-a", "k1").exit_code == 0
+    assert cairn("users", "revoke", "user-a", "k2").exit_code == 1
+    assert cairn("users", "add", "user-b", "--name", "B", "--role", "king").exit_code == 2
 
 
-def test_executions_are_listed_by_runbook(gateway: FakeGateway, cairn: Run) -> None:
-    gateway.executions = {"e": {"id": "e", "runbook_id": "a", "step": 2, "outcome": "worked", "user_id": "u"}}
-    assert cairn("executions", "--runbook", "a").stdout == "\ta\t2\tworked\tu\t\n"
-    assert cairn("executions", "--runbook", "b").exit_code == 1
+def execution(name: str, runbook_id: str) -> dict[str, Any]:
+    times = {"started_at": "2026-01-11T02:14:00Z", "finished_at": None}
+    return {"id": name, "runbook_id": runbook_id, "step": 2, "outcome": "worked", "user_id": "u", "note": "x"} | times
+
+
+def test_executions_are_listed_by_runbook_up_to_a_limit(gateway: FakeGateway, cairn: Run) -> None:
+    gateway.executions = {str(number): execution(str(number), "a") for number in range(5)} | {"b": execution("b", "b")}
+    result = cairn("executions", "--runbook", "a", "--limit", "3")
+    assert result.stdout == "2026-01-11T02:14:00Z\ta\t2\tworked\tu\tx\n" * 3
+    everything = json.loads(cairn("executions", "--json").stdout)["executions"]
+    assert len(everything) == 6
+    assert cairn("executions", "--runbook", "c").exit_code == 1
+
+
+def test_an_execution_is_recorded(gateway: FakeGateway, cairn: Run) -> None:
+    assert cairn("executions", "record", "redis-down", "2", "failed", "--note", "no").stdout == "made recorded\n"
+    assert gateway.executions["made"] == {
+        "id": "made", "runbook_id": "redis-down", "step": 2, "outcome": "failed", "note": "no",
+    }  # fmt: skip
+    assert cairn("executions", "record", "redis-down", "2", "perhaps").exit_code == 2

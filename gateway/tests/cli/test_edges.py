@@ -121,7 +121,7 @@ def test_warnings_go_to_stderr(gateway: FakeGateway, cairn: Run, tmp_path: Path)
     (tmp_path / ".cairn" / "env").chmod(0o666)
     gateway.users = {"a": {"id": "a"}}
     result = cairn("users", "ls", "--json")
-    assert json.loads(result.stdout) == {"users": [{"id": "a"}]}
+    assert json.loads(result.stdout)["users"][0]["id"] == "a"
     assert "others may write it" in result.stderr
 
 
@@ -181,15 +181,13 @@ def test_no_color_is_respected_in_a_terminal(gateway: FakeGateway) -> None:
 
 def test_a_reader_that_leaves_early_gets_no_traceback(gateway: FakeGateway) -> None:
     gateway.users = {f"user-{number:06}": {"id": f"user-{number:06}"} for number in range(20_000)}
-    process = subprocess.Popen([*COMMAND, "users", "ls"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline().startswith(b"user-000000")
-    process.stdout.close()
-    stderr = process.stderr.read()
-    process.stderr.close()
-    assert process.wait(timeout=20) == 141
-    assert stderr == b""
+    with subprocess.Popen([*COMMAND, "users", "ls"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"user-000000")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=20) == 141
 
 
 def test_an_encoding_without_the_character_does_not_end_the_command(gateway: FakeGateway) -> None:

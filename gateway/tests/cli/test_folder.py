@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cairn_gateway.cli.folder import BatchLimits, Document, Refused, batches, list_folder, read
@@ -114,6 +114,7 @@ def test_what_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     assert read(tmp_path, "a.md", LIMIT) == Refused("a.md", "cannot be read: permission denied")
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     texts=st.lists(st.text(max_size=80), max_size=30),
     documents=st.integers(1, 7),

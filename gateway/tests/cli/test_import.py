@@ -92,6 +92,14 @@ def test_waiting_has_an_end(gateway: FakeGateway, cairn: Run, folder: Path) -> N
     assert "3 events are still on their way" in result.stderr
 
 
+def test_an_event_that_nobody_knows_any_more_is_not_waited_for(gateway: FakeGateway, cairn: Run, folder: Path) -> None:
+    cairn("import", str(folder))
+    gateway.events.clear()
+    result = cairn("import", str(folder), "--wait")
+    assert result.exit_code == 0
+    assert "0 created, 0 changed, 3 unchanged" in result.stdout
+
+
 def test_an_event_that_died_is_named(gateway: FakeGateway, cairn: Run, folder: Path) -> None:
     gateway.fate = "dead"
     result = cairn("import", str(folder), "--wait")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cairn_gateway.cli.alerts import parse_alert, question_for
@@ -94,6 +94,7 @@ def test_a_fence_closes_only_with_its_own_kind() -> None:
     assert (styles["# x"], styles["# y"]) == ("cyan", "bold")
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.text())
 def test_clean_text_holds_no_control_character(text: str) -> None:
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in clean(text) if char not in "\n\t")

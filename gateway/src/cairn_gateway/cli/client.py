@@ -93,7 +93,7 @@ class Cairn:
         return as_object(self.request("GET", path, params=params, timeout=timeout))
 
     def pages(self, path: str, member: str, *, params: Mapping[str, Any] | None = None) -> Iterator[Json]:
-        """Every item of a list that comes in pages (`next` is the following page's `after`)."""
+        """Every item of a list that comes in pages (`next` is the following page's `after`); None is not sent."""
         query = {name: value for name, value in (params or {}).items() if value is not None}
         while True:
             page = self.get(path, params=query)

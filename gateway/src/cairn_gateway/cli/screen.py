@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,19 @@ def raw(body: bytes) -> None:
 def data(value: Any) -> None:
     """`value` as one line of JSON."""
     raw(json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace"))
+
+
+def mood(good: bool) -> str:
+    """The colour of good and bad."""
+    return "green" if good else "bold red"
+
+
+def facts(values: Mapping[str, object]) -> None:
+    """Names and values, one a line; names without a value are left out."""
+    shown = {name: _cell(value) for name, value in values.items() if value not in (None, "", [])}
+    width = max(map(len, shown), default=0) + 2
+    for name, value in shown.items():
+        say(f"{name:<{width}}{value}")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:

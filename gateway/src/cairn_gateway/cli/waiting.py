@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from cairn_gateway.cli.client import Cairn, as_object
 
 STATES_PATH = "/ingest/states"
-SETTLED = frozenset({"searchable", "superseded", "dead"})
+FORGOTTEN = "forgotten"
+SETTLED = frozenset({"searchable", "superseded", "dead", FORGOTTEN})
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,19 @@ class WaitPolicy:
 
 @dataclass(frozen=True)
 class Waited:
-    """How it ended: event ids that are dead, and those still on their way; the others are searchable."""
+    """How it ended: event ids that are dead, and those still on their way; `searchable` counts the others.
+
+    An event that nobody knows any more was settled so long ago that its record was dropped.
+    """
 
     searchable: int
     dead: tuple[str, ...]
     pending: tuple[str, ...]
     seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self) | {"seconds": round(self.seconds, 3)}
 
     @property
     def complete(self) -> bool:
@@ -51,7 +60,6 @@ def wait_searchable(
     started = monotonic()
     pending = list(dict.fromkeys(event_ids))
     dead: list[str] = []
-    searchable = 0
     interval = policy.first
     while pending:
         left: list[str] = []
@@ -59,7 +67,7 @@ def wait_searchable(
             part = pending[start : start + policy.batch]
             states = _states(cairn, part, patience=policy.limit)
             dead += [event_id for event_id in part if states.get(event_id) == "dead"]
-            left += [event_id for event_id in part if states.get(event_id) not in SETTLED]
+            left += [event_id for event_id in part if states.get(event_id, FORGOTTEN) not in SETTLED]
         settled = len(pending) - len(left)
         advance(settled)
         pending = left
@@ -75,7 +83,4 @@ def _states(cairn: Cairn, event_ids: Sequence[str], *, patience: float) -> dict[
     answer = as_object(
         cairn.request("POST", STATES_PATH, body={"event_ids": list(event_ids)}, timeout=15.0, patience=patience)
     )
-    return {
-        event_id: str(state.get("state") if isinstance(state, dict) else state)
-        for event_id, state in answer.get("states", {}).items()
-    }
+    return {event_id: str(state["state"]) for event_id, state in answer["states"].items()}

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from cairn_gateway.cli import screen, seeding
+from cairn_gateway.cli import indexing, screen, seeding
 from cairn_gateway.cli.client import Cairn, connect
-from cairn_gateway.cli.exits import Negative, Rejected, Unreachable, UsageError
+from cairn_gateway.cli.exits import Rejected, Unreachable, UsageError
 from cairn_gateway.cli.importing import STATUSES, Summary, Watch, count, import_folder
+from cairn_gateway.cli.indexing import WAIT_SECONDS, Wait, WaitLimit
 from cairn_gateway.cli.options import AsJson
-from cairn_gateway.cli.waiting import Waited, WaitPolicy, wait_searchable
+from cairn_gateway.cli.waiting import Waited
 
-WaitLimit = Annotated[float, typer.Option(min=1, help="Seconds to wait until everything is searchable.")]
 STATUS_STYLES = {"created": "green", "changed": "cyan", "rejected": "red"}
 
 
@@ -33,10 +34,13 @@ def import_command(
         str | None, typer.Option(help="Put before every id, to keep folders apart.", show_default=False)
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Where they come from, to filter by later.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Whose they are, to keep equal paths of different folders apart and to filter by.", show_default=False
+        ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when everything is searchable.")] = False,
-    wait_limit: WaitLimit = 300.0,
+    wait: Wait = False,
+    wait_limit: WaitLimit = WAIT_SECONDS,
     strict: Annotated[bool, typer.Option("--strict", help="End with 3 when a file was rejected.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -48,14 +52,14 @@ def import_command(
         raise UsageError(f"{folder} does not exist")
     with connect() as cairn:
         summary = _import(cairn, folder, source=source, prefix=prefix)
-        waited = _wait(cairn, summary.event_ids(), wait_limit) if wait else None
+        waited = indexing.wait(cairn, summary.event_ids(), wait_limit) if wait else None
     if as_json:
-        screen.data(summary.to_json() | ({"wait": _wait_json(waited)} if waited else {}))
+        screen.data(summary.to_json() | ({"wait": waited.to_json()} if waited else {}))
     else:
         _show(summary, waited)
     if strict and summary.rejected():
         raise Rejected(f"{len(summary.rejected())} files were rejected")
-    _must_be_complete(waited)
+    indexing.require_complete(waited)
 
 
 def seed(
@@ -64,7 +68,7 @@ def seed(
         typer.Option(help="The data folder; otherwise the checkout's, above the current folder.", show_default=False),
     ] = None,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until everything is searchable.")] = False,
-    wait_limit: WaitLimit = 300.0,
+    wait_limit: WaitLimit = WAIT_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Load the demo's runbooks, users and executions; a second run changes nothing."""
@@ -72,37 +76,49 @@ def seed(
     records = seeding.read_records(folder)
     with connect() as cairn:
         summary = _import(cairn, folder / "runbooks", source=None, prefix=None)
-        counts = {"runbooks": summary.counts()} | seeding.put_records(cairn, records, on_wait=_waiting)
-        waited = None if no_wait else _wait(cairn, summary.event_ids(), wait_limit)
+        counts = {"runbooks": summary.counts()} | seeding.put_records(cairn, records, on_wait=_note_once())
+        waited = None if no_wait else indexing.wait(cairn, summary.event_ids(), wait_limit)
     if as_json:
         screen.data(
-            {"data": str(folder), "counts": counts, "files": summary.to_json()["files"], "wait": _wait_json(waited)}
+            {
+                "data": str(folder),
+                "counts": counts,
+                "files": summary.to_json()["files"],
+                "wait": waited.to_json() if waited else None,
+            }
         )
     else:
         rows = [[name, *(counted.get(status, 0) for status in STATUSES)] for name, counted in counts.items()]
         screen.table(("", *STATUSES), rows, right=STATUSES)
         _show_rejected(summary)
-        _show_wait(waited)
+        indexing.show(waited)
     if summary.rejected():
         raise Rejected(f"{len(summary.rejected())} runbooks were rejected")
-    _must_be_complete(waited)
+    indexing.require_complete(waited)
 
 
 def _import(cairn: Cairn, folder: Path, *, source: str | None, prefix: str | None) -> Summary:
     total = count(folder)
     if total == 0:
         raise UsageError(f"{folder} holds no *.md or *.markdown file")
-    with screen.progress("importing", total) as advance:
-        return import_folder(cairn, folder, source=source, prefix=prefix, watch=Watch(advance, _waiting))
+    try:
+        with screen.progress("importing", total) as advance:
+            return import_folder(cairn, folder, source=source, prefix=prefix, watch=Watch(advance, _note_once()))
+    except (KeyboardInterrupt, Unreachable):
+        screen.note("what was sent before is kept; the same command again does the rest", style="yellow")
+        raise
 
 
-def _wait(cairn: Cairn, event_ids: list[str], limit: float) -> Waited:
-    with screen.progress("indexing", len(event_ids)) as advance:
-        return wait_searchable(cairn, event_ids, policy=WaitPolicy(limit=limit), advance=advance)
+def _note_once() -> Callable[[Unreachable], None]:
+    """A note for each reason to wait, however often it is met."""
+    seen: set[str] = set()
 
+    def waiting(error: Unreachable) -> None:
+        if error.message not in seen:
+            screen.note(f"{error.message}; trying again", style="yellow")
+        seen.add(error.message)
 
-def _waiting(error: Unreachable) -> None:
-    screen.note(f"{error.message}; trying again", style="yellow")
+    return waiting
 
 
 def _show(summary: Summary, waited: Waited | None) -> None:
@@ -115,37 +131,10 @@ def _show(summary: Summary, waited: Waited | None) -> None:
     )
     screen.say(Text.assemble(f"{len(summary.files)} files: ", line))
     _show_rejected(summary)
-    _show_wait(waited)
+    indexing.show(waited)
 
 
 def _show_rejected(summary: Summary) -> None:
     rows = [(file.path, file.reason or file.field or "no reason given") for file in summary.rejected()]
     if rows:
         screen.table(("Rejected", "Reason"), rows)
-
-
-def _show_wait(waited: Waited | None) -> None:
-    if waited is not None:
-        screen.say(f"{waited.searchable} searchable after {waited.seconds:.1f} s")
-
-
-def _wait_json(waited: Waited | None) -> dict[str, Any] | None:
-    if waited is None:
-        return None
-    return {
-        "searchable": waited.searchable,
-        "dead": list(waited.dead),
-        "pending": list(waited.pending),
-        "seconds": round(waited.seconds, 3),
-    }
-
-
-def _must_be_complete(waited: Waited | None) -> None:
-    if waited is None or waited.complete:
-        return
-    if waited.dead:
-        raise Negative(
-            f"{len(waited.dead)} events could not be processed: {', '.join(waited.dead[:5])}",
-            hint="they wait in the dead letter queue; `cairn ingest EVENT_ID` shows one",
-        )
-    raise Negative(f"{len(waited.pending)} events are still on their way", hint="`cairn status` shows the lag")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 import typer
 
 from cairn_gateway.cli import screen
-from cairn_gateway.cli.client import as_object, connect
+from cairn_gateway.cli.client import Cairn, Json, as_object, connect
 from cairn_gateway.cli.exits import Negative
 from cairn_gateway.cli.options import AsJson, segment
 
 VERIFY_TIMEOUT = 600.0
+VERIFY_INTERVAL = 1.0
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show whether every part is up, and how far the index is behind. Ends with 1 when a part is down."""
+    """Show which parts are up, and what waits to be searchable. Ends with 1 when a part is down."""
     with connect() as cairn:
         response = cairn.request("GET", "/status")
         url = cairn.target.url
@@ -31,8 +33,10 @@ def status(as_json: AsJson = False) -> None:
     if as_json:
         screen.raw(response.content)
     else:
-        screen.say(f"Cairn at {url}", style="bold")
-        _facts(state)
+        _show_status(state, url)
+    if state["status"] != "ok":
+        down = [name for name, condition in state["dependencies"].items() if condition != "ok"]
+        raise Negative(f"degraded: {', '.join(down)}")
 
 
 def ingest(event_id: Annotated[str, typer.Argument(metavar="EVENT_ID")], as_json: AsJson = False) -> None:
@@ -43,40 +47,104 @@ def ingest(event_id: Annotated[str, typer.Argument(metavar="EVENT_ID")], as_json
     if as_json:
         screen.raw(response.content)
     else:
-        _facts(state)
-    if state.get("state") == "dead":
+        facts = {name: value for name, value in state.items() if value is not None}
+        screen.facts({"state": facts.pop("state"), **facts})
+    if state["state"] == "dead":
         raise Negative("the event is dead: it waits in the dead letter queue")
 
 
 def verify(
-    repair: Annotated[bool, typer.Option("--repair", help="Publish again what differs.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Publish again what differs, and compare again.")] = False,
+    repair_limit: Annotated[float, typer.Option(min=1, help="Seconds until a repair must have worked.")] = 120.0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the stored runbooks with the index. Ends with 1 on a difference."""
+    """Compare the stored runbooks with the index. Ends with 1 on a difference that stays."""
     with connect() as cairn:
-        response = cairn.request("POST", "/verify", body={"repair": repair}, timeout=VERIFY_TIMEOUT)
+        found = _verify(cairn, repair=repair)
+        after = _until_repaired(cairn, repair_limit) if repair and not found["ok"] else None
+    if as_json:
+        screen.data(found | ({"after": after} if after else {}))
+    else:
+        _show_verified(found)
+        if after:
+            screen.say(f"after {len(found['repaired'])} repairs: {_outcome(after)}")
+    if not (after or found)["ok"]:
+        raise Negative(
+            _outcome(after or found), hint=None if repair else "`cairn verify --repair` publishes them again"
+        )
+
+
+def indexes(as_json: AsJson = False) -> None:
+    """Show which index each query of MongoDB uses. Ends with 1 when one reads a whole collection."""
+    with connect() as cairn:
+        response = cairn.request("GET", "/admin/indexes", timeout=60.0)
     found = as_object(response)
     if as_json:
         screen.raw(response.content)
     else:
-        _facts(found)
+        rows = [
+            (
+                plan["collection"],
+                plan["name"],
+                plan["index"] or "none",
+                plan["keys_examined"],
+                plan["documents_examined"],
+                plan["returned"],
+            )
+            for plan in found["plans"]
+        ]
+        columns = ("Collection", "Query", "Index", "Keys", "Documents", "Returned")
+        screen.table(columns, rows, right=columns[3:])
+    if not found["ok"]:
+        without = [plan["name"] for plan in found["plans"] if not plan["index"]]
+        raise Negative(f"without an index: {', '.join(without)}")
 
 
-def indexes(as_json: AsJson = False) -> None:
-    """Show the stores' indexes and whether the planner uses them."""
-    with connect() as cairn:
-        response = cairn.request("GET", "/admin/indexes", timeout=60.0)
-    if as_json:
-        screen.raw(response.content)
-    else:
-        _facts(as_object(response))
+def _show_status(state: Json, url: str) -> None:
+    screen.say(f"Cairn {state['version']} at {url}: {state['status']}", style=screen.mood(state["status"] == "ok"))
+    for name, condition in state["dependencies"].items():
+        screen.say(f"  {name:<12}{condition}", style=screen.mood(condition == "ok"))
+    index = state.get("index")
+    facts: dict[str, Any] = {"runbooks": state.get("runbooks")}
+    if index:
+        facts["indexed"] = ", ".join(f"{number} {kind}" for kind, number in index["documents"].items()) or "nothing"
+        facts |= {"steps": index["steps"], "chunks": index["chunks"], "last indexed": index["last_indexed_at"]}
+        facts["model"] = index["fingerprint"]
+    for name, queue in (state.get("queues") or {}).items():
+        facts[name] = f"{queue['pending']} waiting" + (
+            f" for up to {queue['oldest_seconds']:.1f} s" if queue["pending"] else ""
+        )
+        if queue["refused"]:
+            facts[name] += f", {queue['refused']} refused"
+    screen.facts(facts)
 
 
-def _facts(value: dict[str, Any], indent: str = "") -> None:
-    """Names and values, nested objects indented below their name."""
-    for name, member in value.items():
-        if isinstance(member, dict) and member:
-            screen.say(f"{indent}{name}")
-            _facts(member, indent + "  ")
-        elif member not in (None, [], {}):
-            screen.say(f"{indent}{name}: {member}")
+def _verify(cairn: Cairn, *, repair: bool) -> Json:
+    return as_object(cairn.request("POST", "/verify", body={"repair": repair}, timeout=VERIFY_TIMEOUT))
+
+
+def _until_repaired(cairn: Cairn, limit: float) -> Json:
+    """Compare until nothing differs: a repair has to pass through Kafka first."""
+    end = time.monotonic() + limit
+    while True:
+        found = _verify(cairn, repair=False)
+        if (found["ok"] and not found["pending"]) or time.monotonic() + VERIFY_INTERVAL > end:
+            return found
+        time.sleep(VERIFY_INTERVAL)
+
+
+def _show_verified(found: Json) -> None:
+    screen.say(f"{found['checked']} runbooks, {found['indexed']} in the index: {_outcome(found)}")
+    rows = [
+        (kind, item["runbook_id"], item["revision"], item["indexed_version"])
+        for kind, items in found["differences"].items()
+        for item in items
+    ]
+    if rows:
+        screen.table(("Difference", "Runbook", "Revision", "Indexed"), rows, right=("Revision", "Indexed"))
+
+
+def _outcome(found: Json) -> str:
+    counts = ", ".join(f"{number} {kind}" for kind, number in found["counts"].items() if number)
+    on_their_way = f" ({len(found['pending'])} on their way)" if found["pending"] else ""
+    return (counts or "no difference") + on_their_way

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -11,25 +13,48 @@ from cairn_gateway.cli.client import as_object, connect
 from cairn_gateway.cli.exits import Negative
 from cairn_gateway.cli.options import AsJson, segment
 
-users = typer.Typer(help="List and add users, give them keys.", no_args_is_help=True)
+PAGE = 500
+
+users = typer.Typer(help="List and add users, give and take keys.", no_args_is_help=True)
+executions = typer.Typer(help="List or record who carried out which step.")
+
+
+class Role(StrEnum):
+    """What somebody may do; each may also do what those before it may."""
+
+    READER = "reader"
+    EDITOR = "editor"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class Outcome(StrEnum):
+    """How a step went."""
+
+    WORKED = "worked"
+    FAILED = "failed"
+    SKIPPED = "skipped"
 
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     root.add_typer(users, name="users")
-    root.command("executions")(executions)
+    root.add_typer(executions, name="executions")
 
 
 @users.command("ls")
 def list_users(as_json: AsJson = False) -> None:
-    """List the users."""
+    """List the users and their keys."""
     with connect() as cairn:
-        found = list(cairn.pages("/users", "users"))
+        response = cairn.request("GET", "/users")
     if as_json:
-        screen.data({"users": found})
+        screen.raw(response.content)
         return
-    rows = [(user["id"], user.get("name"), user.get("email"), user.get("team"), user.get("role")) for user in found]
-    screen.table(("Id", "Name", "E-mail", "Team", "Role"), rows)
+    rows = [
+        (user["id"], user["name"], user["role"], user["email"], user["team"], [_key(key) for key in user["keys"]])
+        for user in as_object(response)["users"]
+    ]
+    screen.table(("Id", "Name", "Role", "E-mail", "Team", "Keys"), rows)
 
 
 @users.command("add")
@@ -37,12 +62,12 @@ def add(
     user_id: Annotated[str, typer.Argument(metavar="ID")],
     *,
     name: Annotated[str, typer.Option(help="The full name.", show_default=False)],
-    role: Annotated[str, typer.Option(help="reader, editor, operator or admin.")] = "reader",
+    role: Annotated[Role, typer.Option(help="What they may do.")] = Role.READER,
     email: Annotated[str | None, typer.Option(help="The address.", show_default=False)] = None,
     team: Annotated[str | None, typer.Option(help="The team.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add or change a user."""
+    """Add or change a user; the keys stay."""
     members = {"name": name, "role": role, "email": email, "team": team}
     body = {member: value for member, value in members.items() if value is not None}
     with connect() as cairn:
@@ -50,43 +75,83 @@ def add(
     if as_json:
         screen.raw(response.content)
     else:
-        screen.say(f"{user_id} {as_object(response).get('status', 'stored')}")
+        screen.say(f"{user_id} {as_object(response)['status']}")
 
 
 @users.command("key")
-def key(user_id: Annotated[str, typer.Argument(metavar="ID")], as_json: AsJson = False) -> None:
-    """Make a new API key for a user. It is printed once and stored only as a hash."""
+def make_key(
+    user_id: Annotated[str, typer.Argument(metavar="ID")],
+    label: Annotated[str, typer.Option(help="What it is for.", show_default=False)] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make a new API key. It is printed this once and stored only as a hash."""
     with connect() as cairn:
-        response = cairn.request("POST", f"/users/{segment(user_id)}/keys", body={})
+        response = cairn.request("POST", f"/users/{segment(user_id)}/keys", body={"label": label})
+    made = as_object(response)
     if as_json:
         screen.raw(response.content)
     else:
-        screen.say(str(as_object(response)["key"]))
-    screen.note("keep it now: it cannot be shown again", style="yellow")
+        screen.say(made["key"])
+    screen.note(f"keep it now, it cannot be shown again; its id is {made['key_id']}", style="yellow")
 
 
-def executions(
+@users.command("revoke")
+def revoke(
+    user_id: Annotated[str, typer.Argument(metavar="ID")],
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `cairn users ls` shows it.")],
+) -> None:
+    """Shut a key out; it works for a few seconds more."""
+    with connect() as cairn:
+        cairn.request("DELETE", f"/users/{segment(user_id)}/keys/{segment(key_id)}")
+    screen.note(f"{key_id} is revoked")
+
+
+@executions.callback(invoke_without_command=True)
+def list_executions(
+    context: typer.Context,
+    *,
     runbook: Annotated[str | None, typer.Option(help="Only of this runbook.", show_default=False)] = None,
+    user: Annotated[str | None, typer.Option(help="Only by this user.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """List who ran which step, and whether it worked. Ends with 1 when there is none."""
+    """List who carried out which step, newest first; or record it. Ends with 1 when there is none."""
+    if context.invoked_subcommand is not None:
+        return
+    wanted = {"runbook_id": runbook, "user_id": user, "limit": min(limit, PAGE)}
     with connect() as cairn:
-        found = list(cairn.pages("/executions", "executions", params={"runbook_id": runbook}))
+        found = list(islice(cairn.pages("/executions", "executions", params=wanted), limit))
     if as_json:
         screen.data({"executions": found})
-    else:
+    elif found:
         rows = [
-            (
-                item.get("started_at"),
-                item["runbook_id"],
-                item["step"],
-                item.get("outcome"),
-                item.get("user_id"),
-                item.get("note"),
-            )
+            (item["started_at"], item["runbook_id"], item["step"], item["outcome"], item["user_id"], item["note"])
             for item in found
         ]
-        if rows:
-            screen.table(("Started", "Runbook", "Step", "Outcome", "User", "Note"), rows, right=("Step",))
+        screen.table(("Started", "Runbook", "Step", "Outcome", "User", "Note"), rows, right=("Step",))
     if not found:
         raise Negative("no execution")
+
+
+@executions.command("record")
+def record(
+    runbook_id: Annotated[str, typer.Argument(metavar="RUNBOOK")],
+    step: Annotated[int, typer.Argument(min=1)],
+    outcome: Annotated[Outcome, typer.Argument()],
+    *,
+    note: Annotated[str, typer.Option(help="What was seen.", show_default=False)] = "",
+    incident: Annotated[str | None, typer.Option(help="During which incident.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record that you carried out a step, and how it went."""
+    body = {"runbook_id": runbook_id, "step": step, "outcome": outcome, "note": note}
+    with connect() as cairn:
+        response = cairn.request("POST", "/executions", body=body | ({"incident": incident} if incident else {}))
+    if as_json:
+        screen.raw(response.content)
+    else:
+        screen.say(f"{as_object(response)['id']} recorded")
+
+
+def _key(key: dict[str, str]) -> str:
+    return f"{key['id']} ({key['label']})" if key["label"] else key["id"]

@@ -7,12 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from cairn_gateway.cli import screen
+from cairn_gateway.cli import indexing, screen
 from cairn_gateway.cli.answer import place
 from cairn_gateway.cli.client import as_object, connect
 from cairn_gateway.cli.exits import Negative, UsageError
+from cairn_gateway.cli.indexing import WAIT_SECONDS, Wait, WaitLimit
 from cairn_gateway.cli.markdown import styled
 from cairn_gateway.cli.options import AsJson, read_text, segment
+
+PAGE = 500
 
 app = typer.Typer(help="List, show, put and remove runbooks.", no_args_is_help=True)
 
@@ -33,7 +36,11 @@ def list_runbooks(
 ) -> None:
     """List the runbooks. Ends with 1 when there is none."""
     with connect() as cairn:
-        found = list(cairn.pages("/runbooks", "runbooks", params={"service": service, "tag": tag, "q": containing}))
+        found = list(
+            cairn.pages(
+                "/runbooks", "runbooks", params={"service": service, "tag": tag, "q": containing, "limit": PAGE}
+            )
+        )
     if as_json:
         screen.data({"runbooks": found})
     else:
@@ -66,12 +73,19 @@ def show(
 @app.command("put")
 def put(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="Markdown, or JSON when it ends in .json.")],
+    *,
     runbook_id: Annotated[
         str | None, typer.Option("--id", help="Its id; otherwise the file's name.", show_default=False)
     ] = None,
-    if_revision: Annotated[
-        int | None, typer.Option(min=0, help="Only if it still has this revision.", show_default=False)
+    path: Annotated[
+        str | None, typer.Option(help="Where the file lies in its repository, for citations.", show_default=False)
     ] = None,
+    if_revision: Annotated[
+        int | None,
+        typer.Option(min=0, help="Only if it still has this revision; 0: only if it is new.", show_default=False),
+    ] = None,
+    wait: Wait = False,
+    wait_limit: WaitLimit = WAIT_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Create or replace one runbook. Ends with 3 when somebody else changed it meanwhile."""
@@ -81,22 +95,32 @@ def put(
     kind = "application/json" if file.endswith(".json") else "text/markdown; charset=utf-8"
     headers = {"content-type": kind}
     if if_revision is not None:
-        headers["if-match"] = f'"{if_revision}"'
+        headers |= {"if-match": f'"{if_revision}"'} if if_revision else {"if-none-match": "*"}
     name = runbook_id or Path(file).stem
     with connect() as cairn:
-        response = cairn.request("PUT", f"/runbooks/{segment(name)}", content=text.encode(), headers=headers)
+        response = cairn.request(
+            "PUT",
+            f"/runbooks/{segment(name)}",
+            content=text.encode(),
+            headers=headers,
+            params={"path": path} if path else None,
+        )
+        stored = as_object(response)
+        waited = indexing.wait(cairn, [stored["event_id"]], wait_limit) if wait else None
     if as_json:
         screen.raw(response.content)
-        return
-    stored = as_object(response)
-    screen.say(f"{stored['id']} revision {stored['revision']} {stored.get('status', '')}".rstrip())
-    if stored.get("event_id"):
-        screen.note(f"searchable soon: cairn ingest {stored['event_id']}", style="dim")
+    else:
+        screen.say(f"{stored['id']} revision {stored['revision']} {stored['status']}, {stored['steps']} steps")
+        indexing.show(waited)
+    indexing.require_complete(waited)
 
 
 @app.command("rm")
 def remove(
     runbook_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when search has forgotten them.")] = False,
+    wait_limit: WaitLimit = WAIT_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Remove runbooks from Cairn and from search. Ends with 1 when one did not exist."""
@@ -108,6 +132,7 @@ def remove(
                 removed.append(as_object(cairn.request("DELETE", f"/runbooks/{segment(runbook_id)}")))
             except Negative as exc:
                 missing.append(exc.message)
+        waited = indexing.wait(cairn, [item["event_id"] for item in removed], wait_limit) if wait else None
     if as_json:
         screen.data({"removed": removed, "missing": missing})
     else:
@@ -115,6 +140,7 @@ def remove(
             screen.say(f"{item['id']} removed at revision {item['revision']}")
     if missing:
         raise Negative("; ".join(missing))
+    indexing.require_complete(waited)
 
 
 def _show(runbook: dict[str, Any]) -> None:
@@ -124,17 +150,15 @@ def _show(runbook: dict[str, Any]) -> None:
         "service": runbook.get("service"),
         "severity": runbook.get("severity"),
         "owner": runbook.get("owner"),
-        "tags": ", ".join(runbook.get("tags") or []),
-        "alerts": ", ".join(runbook.get("alerts") or []),
+        "tags": runbook.get("tags"),
+        "alerts": runbook.get("alerts"),
         "source": runbook.get("source"),
         "path": runbook.get("path"),
         "commit": runbook.get("commit"),
         "revision": runbook.get("revision"),
         "updated": runbook.get("updated_at"),
     }
-    for name, value in facts.items():
-        if value not in (None, ""):
-            screen.say(f"{name:9}{value}")
+    screen.facts(facts)
     for step in runbook.get("steps", []):
         heading = f"Step {step.get('label') or step['number']}"
         if step.get("section"):
