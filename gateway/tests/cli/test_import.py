@@ -164,7 +164,11 @@ def data(tmp_path: Path) -> Path:
 def test_seeding_loads_runbooks_users_and_executions_and_waits(gateway: FakeGateway, cairn: Run, data: Path) -> None:
     result = cairn("seed")
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.splitlines()[:3] == ["runbooks\t2\t0\t0\t0", "users\t1\t0\t0\t0", "executions\t1\t0\t0\t0"]
+    assert result.stdout.splitlines()[:3] == [
+        "runbooks: 2 created, 0 changed, 0 unchanged, 0 rejected",
+        "users: 1 created, 0 changed, 0 unchanged",
+        "executions: 1 created, 0 changed, 0 unchanged",
+    ]
     assert sorted(gateway.runbooks) == ["redis-a", "redis-b"]
     assert gateway.users["user-a"] == {"id": "user-a", "name": "A", "role": "admin"}
     assert gateway.executions["e1"]["step"] == 1

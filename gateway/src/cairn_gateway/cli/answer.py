@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import indent
 from typing import Any
 
 from cairn_gateway.cli import screen
@@ -54,33 +55,29 @@ def show_mode(answer: Json) -> None:
 
 
 def show_sources(sources: Sequence[Json]) -> None:
-    """The retrieved steps, those first that the answer cites."""
+    """The retrieved steps, those first that the answer cites. Columns that are empty are for pipes only."""
     from rich.text import Text
 
-    if not sources:
-        return
-    ordered = sorted(sources, key=lambda source: not source.get("cited"))
     rows = [
-        (
-            Text("cited", "green") if source.get("cited") else Text(""),
-            source["runbook_id"],
-            source.get("label") or source["step"],
-            source["title"],
-            place(source.get("path"), source.get("lines"), source.get("url")),
-            (source.get("commit") or "")[:COMMIT_CHARACTERS],
-            float(source["score"]),
-        )
-        for source in ordered
+        {
+            "": Text("cited", "green") if source.get("cited") else Text(""),
+            "Runbook": source["runbook_id"],
+            "Step": source.get("label") or source["step"],
+            "Title": source["title"],
+            "Source": place(source.get("path"), source.get("lines"), source.get("url")),
+            "Commit": (source.get("commit") or "")[:COMMIT_CHARACTERS],
+            "Score": float(source["score"]),
+        }
+        for source in sorted(sources, key=lambda source: not source.get("cited"))
     ]
-    columns = ("", "Runbook", "Step", "Title", "Source", "Commit", "Score")
-    filled = [
-        index for index, _ in enumerate(columns) if not screen.interactive() or any(str(row[index]) for row in rows)
-    ]
-    screen.table(
-        [columns[index] for index in filled],
-        [[row[index] for index in filled] for row in rows],
-        right=("Step", "Score"),
-    )
+    if not rows:
+        return
+    columns = list(rows[0])
+    if screen.interactive():
+        columns = [column for column in columns if any(str(row[column]) for row in rows)]
+        if all(row["Source"] for row in rows):
+            columns.remove("Runbook")  # the path says it, and titles need the room
+    screen.table(columns, [[row[column] for column in columns] for row in rows], right=("Step", "Score"))
 
 
 def show_commands(sources: Sequence[Json]) -> None:
@@ -98,7 +95,8 @@ def show_commands(sources: Sequence[Json]) -> None:
         for command in commands:
             safety = command["safety"]
             line = Text.assemble("  ", (f"[{safety}]", SAFETY_STYLES.get(safety, "")), " ")
-            line.append(screen.clean(command["text"]).replace("\n", "\n    "))
+            text = screen.clean(command["text"])
+            line.append(text if "\n" not in text else "\n" + indent(text, "    "))
             if command.get("unfilled"):
                 line.append(f"   fill in: {', '.join(map(screen.clean, command['unfilled']))}", "yellow")
             screen.say(line)

@@ -31,6 +31,11 @@ def interactive() -> bool:
     return console().is_terminal
 
 
+def width() -> int:
+    """Characters on a line of the terminal."""
+    return console().width
+
+
 def console(*, stderr: bool = False) -> Console:
     """stdout, or stderr; colours only where a terminal shows them and NO_COLOR is not set."""
     from rich.console import Console

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,7 @@ import typer
 from cairn_gateway.cli import indexing, screen, seeding
 from cairn_gateway.cli.client import Cairn, connect
 from cairn_gateway.cli.exits import Rejected, Unreachable, UsageError
-from cairn_gateway.cli.importing import STATUSES, Summary, Watch, count, import_folder
+from cairn_gateway.cli.importing import Summary, Watch, count, import_folder
 from cairn_gateway.cli.indexing import WAIT_SECONDS, Wait, WaitLimit
 from cairn_gateway.cli.options import AsJson
 from cairn_gateway.cli.waiting import Waited
@@ -88,8 +88,8 @@ def seed(
             }
         )
     else:
-        rows = [[name, *(counted.get(status, 0) for status in STATUSES)] for name, counted in counts.items()]
-        screen.table(("", *STATUSES), rows, right=STATUSES)
+        for name, counted in counts.items():
+            _show_counts(f"{name}: ", counted)
         _show_rejected(summary)
         indexing.show(waited)
     if summary.rejected():
@@ -122,16 +122,19 @@ def _note_once() -> Callable[[Unreachable], None]:
 
 
 def _show(summary: Summary, waited: Waited | None) -> None:
-    from rich.text import Text
-
-    counts = summary.counts()
-    line = Text(", ").join(
-        Text(f"{number} {status}", STATUS_STYLES.get(status, "") if number else "dim")
-        for status, number in counts.items()
-    )
-    screen.say(Text.assemble(f"{len(summary.files)} files: ", line))
+    _show_counts(f"{len(summary.files)} files: ", summary.counts())
     _show_rejected(summary)
     indexing.show(waited)
+
+
+def _show_counts(start: str, counts: Mapping[str, int]) -> None:
+    from rich.text import Text
+
+    parts = [
+        Text(f"{number} {status}", STATUS_STYLES.get(status, "") if number else "dim")
+        for status, number in counts.items()
+    ]
+    screen.say(Text.assemble(start, Text(", ").join(parts)))
 
 
 def _show_rejected(summary: Summary) -> None:

@@ -12,6 +12,7 @@ from cairn_gateway.cli import screen
 from cairn_gateway.cli.answer import place
 from cairn_gateway.cli.client import as_object, connect
 from cairn_gateway.cli.exits import Negative, UsageError
+from cairn_gateway.cli.markdown import styled
 from cairn_gateway.cli.options import AsJson, K
 
 PREVIEW_CHARACTERS = 160
@@ -89,45 +90,43 @@ def search(
 def _show(found: dict[str, Any], *, explain: bool) -> None:
     for missing in found.get("degraded", []):
         screen.note(f"searched without {missing}", style="yellow")
-    rows = [
-        (
-            float(hit["score"]),
-            hit["kind"],
-            hit["runbook_id"],
-            hit["step"] if hit["kind"] == "runbook" else "",
-            hit["title"],
-            place(hit.get("path"), _lines(hit), hit.get("url")),
-            preview(hit["text"]),
-        )
-        for hit in found.get("results", [])
-    ]
+    hits = found.get("results", [])
     if screen.interactive():
-        _cards(found.get("results", []), rows)
+        for hit in hits:
+            _card(hit)
     else:
-        screen.table(("Score", "Kind", "Id", "Step", "Title", "Source", "Text"), rows)
+        screen.table(("Score", "Kind", "Id", "Step", "Title", "Source", "Text"), [_row(hit) for hit in hits])
     if explain:
-        for hit in found.get("results", []):
+        for hit in hits:
             features = " ".join(f"{name}={_short(value)}" for name, value in hit["features"].items())
             screen.note(f"{hit['runbook_id']} {hit['step']}: {features}")
 
 
-def _cards(hits: list[dict[str, Any]], rows: list[tuple[Any, ...]]) -> None:
-    """Two lines per hit: what and where, then how it begins."""
+def _row(hit: dict[str, Any]) -> tuple[Any, ...]:
+    step = hit["step"] if hit["kind"] == "runbook" else ""
+    text = preview(hit["text"], PREVIEW_CHARACTERS)
+    return (float(hit["score"]), hit["kind"], hit["runbook_id"], step, hit["title"], _place(hit), text)
+
+
+def _card(hit: dict[str, Any]) -> None:
+    """Two lines: what and where, then how it begins."""
     from rich.text import Text
 
-    for hit, row in zip(hits, rows, strict=True):
-        score, kind, _, step, title, where, text = row
-        line = Text.assemble((f"{score:.3f} ", "green"), (screen.clean(title), "bold"))
-        line.append(f"  step {step}" if step else f"  {kind}", "cyan")
-        line.append(f"  {screen.clean(where or hit['runbook_id'])}", "dim")
-        screen.say(line)
-        screen.say(f"      {text}")
+    line = Text.assemble((f"{hit['score']:.3f} ", "green"), (screen.clean(hit["title"]), "bold"))
+    line.append(f"  step {hit['step']}" if hit["kind"] == "runbook" else f"  {hit['kind']}", "cyan")
+    line.append(f"  {screen.clean(_place(hit) or hit['runbook_id'])}", "dim")
+    screen.say(line)
+    screen.say(f"      {styled(preview(hit['text'], screen.width() - 6))}")
 
 
-def preview(text: str) -> str:
+def preview(text: str, characters: int) -> str:
     """The beginning of a step on one line."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= PREVIEW_CHARACTERS else flat[: PREVIEW_CHARACTERS - 1] + "…"
+    return flat if len(flat) <= characters else flat[: characters - 1] + "…"
+
+
+def _place(hit: dict[str, Any]) -> str:
+    return place(hit.get("path"), _lines(hit), hit.get("url"))
 
 
 def _lines(hit: dict[str, Any]) -> list[int] | None:
