@@ -1,0 +1,1 @@
+"""The answerer's ports over HTTP, PostgreSQL and Redis."""

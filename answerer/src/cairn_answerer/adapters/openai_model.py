@@ -1,0 +1,209 @@
+"""Any OpenAI-compatible chat endpoint: one attempt, streamed, bounded in time and in size.
+
+`POST {base}/chat/completions`, https://platform.openai.com/docs/api-reference/chat. Servers differ in what they
+support, so a 400 or 422 makes this adapter try again with less (no JSON schema, then no JSON mode, then no stream)
+and remember what works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import httpx
+import orjson
+from pydantic import SecretStr
+
+from cairn_answerer.errors import BadOutput, RefusedByModelServer, RetryableFailure
+from cairn_answerer.ports import Completion, Message, Reader
+from cairn_shared.http import retry_after
+
+MAX_RESPONSE = 1024 * 1024
+"""Bytes of one response that are read, framing included."""
+
+_OPTIONS = ("json_schema", "json_object", "text", "text, whole")
+_DONE = b"[DONE]"
+
+
+class OpenAIModel:
+    """One chat model. `client` has the endpoint as its base URL."""
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        *,
+        model: str,
+        api_key: SecretStr | None,
+        max_tokens: int,
+        temperature: float,
+        schema: dict[str, Any],
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._api_key = api_key
+        self._max_tokens = max_tokens
+        self._temperature = temperature
+        self._schema = schema
+        self._option = 0
+
+    async def attempt(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
+        """One answer within `seconds`.
+
+        Raises:
+            RetryableFailure: connection, time-out, 429, 5xx, or the stream broke off.
+            RefusedByModelServer: another 4xx.
+            BadOutput: what came is no chat completion.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._with_fallback(messages, reader)
+        except TimeoutError as exc:
+            raise RetryableFailure("llm_timeout", f"the model took longer than {seconds:.1f} s") from exc
+
+    async def _with_fallback(self, messages: Sequence[Message], reader: Reader) -> Completion:
+        while True:
+            option = self._option
+            try:
+                return await self._request(messages, reader, option)
+            except RefusedByModelServer as exc:
+                if exc.http_status not in (400, 422) or option + 1 >= len(_OPTIONS):
+                    raise
+                # Another request may have found out first.
+                self._option = max(self._option, option + 1)
+
+    async def _request(self, messages: Sequence[Message], reader: Reader, option: int) -> Completion:
+        reader.restart()
+        headers = {"accept": "text/event-stream, application/json"}
+        if self._api_key is not None:
+            headers["authorization"] = f"Bearer {self._api_key.get_secret_value()}"
+        try:
+            async with self._client.stream(
+                "POST", "chat/completions", json=self._body(messages, option), headers=headers
+            ) as response:
+                if response.status_code >= 400:
+                    raise _refusal(response)
+                if "text/event-stream" in response.headers.get("content-type", ""):
+                    return await _read_stream(response, reader)
+                return _read_whole(await _limited(response), reader)
+        except httpx.TimeoutException as exc:
+            raise RetryableFailure("llm_timeout", "the model timed out") from exc
+        except httpx.HTTPError as exc:
+            raise RetryableFailure("llm_unreachable", f"the model cannot be reached: {type(exc).__name__}") from exc
+
+    def _body(self, messages: Sequence[Message], option: int) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            "temperature": self._temperature,
+            "max_tokens": self._max_tokens,
+            "stream": option < 3,
+        }
+        if option == 0:
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "strict": True, "schema": self._schema},
+            }
+        elif option == 1:
+            body["response_format"] = {"type": "json_object"}
+        return body
+
+
+def _refusal(response: httpx.Response) -> RetryableFailure | RefusedByModelServer:
+    status = response.status_code
+    if status == 429:
+        return RetryableFailure(
+            "llm_rate_limited", "the model's server limits our rate", retry_after=retry_after(response)
+        )
+    if status >= 500 or status == 408:
+        return RetryableFailure(
+            "llm_unreachable", f"the model's server answered {status}", retry_after=retry_after(response)
+        )
+    if status in (401, 403):
+        return RefusedByModelServer("llm_refused_key", "the model's server refuses LLM_API_KEY", status=status)
+    return RefusedByModelServer("llm_refused_request", f"the model's server answered {status}", status=status)
+
+
+async def _limited(response: httpx.Response) -> bytes:
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) > MAX_RESPONSE:
+            raise BadOutput("the model's answer has no end")
+    return bytes(body)
+
+
+def _read_whole(body: bytes, reader: Reader) -> Completion:
+    choice = _choice(_json(body))
+    message = choice.get("message")
+    content = message.get("content") if isinstance(message, dict) else choice.get("text")
+    text = _text(content)
+    reader.feed(text)
+    return Completion(text=text, truncated=choice.get("finish_reason") == "length")
+
+
+async def _read_stream(response: httpx.Response, reader: Reader) -> Completion:
+    pieces: list[str] = []
+    finished: str | None = None
+    size = 0
+    async for data in _events(response):
+        size += len(data)
+        if size > MAX_RESPONSE:
+            return Completion(text="".join(pieces), truncated=True)
+        if data == _DONE:
+            finished = finished or "stop"
+            break
+        event = _json(data)
+        if isinstance(event, dict) and event.get("error"):
+            raise RetryableFailure("llm_unreachable", "the model's server broke off with an error")
+        if isinstance(event, dict) and event.get("choices") == []:
+            continue  # usage comes in an event of its own
+        choice = _choice(event)
+        delta = choice.get("delta")
+        piece = _text(delta.get("content")) if isinstance(delta, dict) else ""
+        finished = choice.get("finish_reason") or finished
+        if piece:
+            pieces.append(piece)
+            if not reader.feed(piece):
+                return Completion(text="".join(pieces), truncated=True)
+    if finished is None:
+        raise RetryableFailure("llm_unreachable", "the model's stream broke off")
+    return Completion(text="".join(pieces), truncated=finished == "length")
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The data of server-sent events, https://html.spec.whatwg.org/multipage/server-sent-events.html."""
+    buffer = bytearray()
+    async for piece in response.aiter_bytes():
+        buffer += piece
+        while (end := buffer.find(b"\n")) >= 0:
+            line = bytes(buffer[:end]).rstrip(b"\r")
+            del buffer[: end + 1]
+            if line.startswith(b"data:"):
+                yield line[5:].strip()
+        if len(buffer) > MAX_RESPONSE:
+            raise BadOutput("the model's answer has no end")
+    if buffer.startswith(b"data:"):
+        yield bytes(buffer[5:]).strip()
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise BadOutput("the model's server does not speak the chat protocol") from exc
+
+
+def _choice(answer: Any) -> dict[str, Any]:
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise BadOutput("the model's server does not speak the chat protocol")
+    return choices[0]
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str))
+    return ""

@@ -1,0 +1,124 @@
+"""The answerer's own, read-only look at PostgreSQL: epoch, dependencies, whole procedures, what is searchable."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import asyncpg
+
+from cairn_answerer.model import CorpusState, Passage
+from cairn_shared.errors import CairnError, Unavailable
+from cairn_shared.postgres import Connection, Pool, translate
+
+T = TypeVar("T")
+
+_STATE = """
+SELECT s.epoch, s.fingerprint, l.settled_at, l.accepted_at
+FROM corpus_state s
+LEFT JOIN LATERAL (
+    SELECT settled_at, accepted_at FROM ingest_ledger
+    WHERE state = 'searchable' ORDER BY settled_at DESC LIMIT 1
+) l ON true
+"""
+
+_UNCHANGED = """
+SELECT count(*) FROM steps s JOIN unnest($1::uuid[], $2::text[]) AS d(step_id, content_sha) USING (step_id)
+WHERE s.content_sha = d.content_sha
+"""
+
+_PROCEDURE = """
+SELECT s.step_id, s.document_id, s.step_number, s.label, s.section, s.body, s.line_start, s.line_end, s.content_sha,
+       d.kind, d.external_id, d.title, d.version, d.path, d.commit_sha, d.url
+FROM steps s JOIN documents d USING (document_id)
+WHERE s.document_id = $1 AND NOT d.deleted
+ORDER BY s.step_number, s.part
+LIMIT 400
+"""
+
+_REVISIONS = """
+SELECT external_id, max(version) AS version FROM documents
+WHERE kind = 'runbook' AND external_id = ANY($1::text[]) GROUP BY external_id
+"""
+
+_SETTLED = "SELECT event_id FROM ingest_ledger WHERE event_id = ANY($1::uuid[])"
+
+
+class PostgresCorpus:
+    """Bounded reads: each takes at most `seconds`, connecting included."""
+
+    def __init__(self, pool: Pool, seconds: float = 1.5) -> None:
+        self._pool = pool
+        self._seconds = seconds
+
+    async def state(self) -> CorpusState:
+        row = await self._read(lambda connection: connection.fetchrow(_STATE))
+        if row is None:
+            raise Unavailable("postgres", "the index has no state yet")
+        lag = None
+        if row["settled_at"] is not None and row["accepted_at"] is not None:
+            lag = max(0.0, (row["settled_at"] - row["accepted_at"]).total_seconds())
+        return CorpusState(
+            epoch=row["epoch"], fingerprint=row["fingerprint"], index_time=row["settled_at"], lag_seconds=lag
+        )
+
+    async def unchanged(self, dependencies: Mapping[uuid.UUID, str]) -> bool:
+        if not dependencies:
+            return True
+        ids, shas = list(dependencies), list(dependencies.values())
+        count = await self._read(lambda connection: connection.fetchval(_UNCHANGED, ids, shas))
+        return bool(count == len(dependencies))
+
+    async def procedure(self, document_id: uuid.UUID) -> list[Passage]:
+        rows = await self._read(lambda connection: connection.fetch(_PROCEDURE, document_id))
+        return [_passage(dict(row)) for row in rows]
+
+    async def revisions(self, runbook_ids: Sequence[str]) -> dict[str, int]:
+        rows = await self._read(lambda connection: connection.fetch(_REVISIONS, list(runbook_ids)))
+        return {row["external_id"]: row["version"] for row in rows}
+
+    async def settled(self, event_ids: Sequence[uuid.UUID]) -> set[uuid.UUID]:
+        rows = await self._read(lambda connection: connection.fetch(_SETTLED, list(event_ids)))
+        return {row["event_id"] for row in rows}
+
+    async def ping(self) -> None:
+        """Raise unless PostgreSQL answers."""
+        await self._read(lambda connection: connection.execute("SELECT 1"))
+
+    async def _read(self, query: Callable[[Connection], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(self._seconds), self._pool.acquire(timeout=self._seconds) as connection:
+                return await query(connection)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as exc:
+            raise _away(translate(exc)) from exc
+        except (TimeoutError, ValueError) as exc:
+            # ValueError: pgvector's types are not there before the migrations ran.
+            raise Unavailable("postgres") from exc
+
+
+def _away(error: CairnError) -> CairnError:
+    """For a reader every failure of PostgreSQL is one: the index cannot be asked now."""
+    return error if isinstance(error, Unavailable) else Unavailable("postgres", error.detail)
+
+
+def _passage(row: Mapping[str, Any]) -> Passage:
+    first, last = row["line_start"], row["line_end"]
+    return Passage(
+        step_id=row["step_id"],
+        document_id=row["document_id"],
+        kind=row["kind"],
+        runbook_id=row["external_id"],
+        title=row["title"],
+        number=row["step_number"],
+        label=row["label"],
+        section=row["section"],
+        text=row["body"],
+        version=row["version"],
+        content_sha=row["content_sha"],
+        path=row["path"],
+        commit=row["commit_sha"],
+        lines=(first, last) if first and last else None,
+        url=row["url"],
+    )

@@ -1,0 +1,116 @@
+"""Redis as the place for answers, flights and the circuit: what it loses costs speed only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, cast
+
+from cairn_shared.logging import get_logger
+from cairn_shared.redis import Client, RedisFailure
+
+log = get_logger(__name__)
+
+_LEAD = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return ARGV[1] end
+return redis.call('GET', KEYS[1])
+"""
+_RENEW = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+"""
+_LAND = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if ARGV[2] ~= '' then redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3]) end
+return redis.call('DEL', KEYS[1])
+"""
+_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+_FAILED = """
+local count = redis.call('HINCRBY', KEYS[1], 'failures', 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return count
+"""
+
+_CIRCUIT_SECONDS = 3600
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, int(seconds * 1000))
+
+
+async def _run(client: Client, script: str, keys: list[str], *arguments: str | bytes | int) -> Any:
+    return await client.eval(script, len(keys), *keys, *arguments)
+
+
+class RedisAnswers:
+    """AnswerStore: a failure is a miss."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def get(self, key: str) -> bytes | None:
+        try:
+            value = await self._client.get(key)
+        except RedisFailure as exc:
+            log.debug("answer cache not read", error=type(exc).__name__)
+            return None
+        return value if isinstance(value, bytes) else None
+
+    async def put(self, key: str, value: bytes, seconds: float) -> None:
+        try:
+            await self._client.set(key, value, px=_milliseconds(seconds))
+        except RedisFailure as exc:
+            log.debug("answer not cached", error=type(exc).__name__)
+
+
+class RedisFlights:
+    """FlightStore: one lease per question, results under the token of the flight that made them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def lead(self, key: str, token: str, seconds: float) -> str:
+        holder = await _run(self._client, _LEAD, [key], token, _milliseconds(seconds))
+        # Between the two commands of the script nothing expires: Redis freezes time in a script.
+        return holder.decode() if isinstance(holder, bytes) else token
+
+    async def renew(self, key: str, token: str, seconds: float) -> bool:
+        return bool(await _run(self._client, _RENEW, [key], token, _milliseconds(seconds)))
+
+    async def land(self, key: str, token: str, result: bytes | None, seconds: float) -> None:
+        await _run(self._client, _LAND, [key, f"{key}:{token}"], token, result or b"", _milliseconds(seconds))
+
+    async def look(self, key: str, token: str) -> tuple[str | None, bytes | None]:
+        holder, result = await self._client.mget([key, f"{key}:{token}"])
+        return (
+            holder.decode() if isinstance(holder, bytes) else None,
+            result if isinstance(result, bytes) else None,
+        )
+
+
+class RedisCircuit:
+    """CircuitStore: a hash with the failures in a row and the time of opening, and a lease for the probe."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._key = f"cairn:circuit:{name}"
+        self._probe = f"cairn:circuit:{name}:probe"
+
+    async def read(self) -> tuple[int, float | None]:
+        failures, opened = await cast("Awaitable[list[Any]]", self._client.hmget(self._key, ["failures", "opened"]))
+        return int(failures or 0), float(opened) if opened else None
+
+    async def failed(self) -> int:
+        return int(await _run(self._client, _FAILED, [self._key], _CIRCUIT_SECONDS * 1000))
+
+    async def opened(self, at: float) -> None:
+        await self._client.hset(self._key, "opened", repr(at))
+        await self._client.expire(self._key, _CIRCUIT_SECONDS)
+
+    async def closed(self) -> None:
+        await self._client.delete(self._key)
+
+    async def take_probe(self, token: str, seconds: float) -> bool:
+        return bool(await self._client.set(self._probe, token, nx=True, px=_milliseconds(seconds)))
+
+    async def release_probe(self, token: str) -> None:
+        await _run(self._client, _RELEASE, [self._probe], token)

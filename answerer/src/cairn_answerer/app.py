@@ -1,0 +1,166 @@
+"""The composition root: the only place that picks adapters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import random
+import secrets
+from collections.abc import AsyncIterator
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from cairn_answerer import breaker, cache, flights, pipeline, prompt, resilience, writing
+from cairn_answerer.adapters.openai_model import OpenAIModel
+from cairn_answerer.adapters.postgres_corpus import PostgresCorpus
+from cairn_answerer.adapters.redis_store import RedisAnswers, RedisCircuit, RedisFlights
+from cairn_answerer.adapters.retriever import HttpRetriever
+from cairn_answerer.breaker import Circuit
+from cairn_answerer.dependencies import State
+from cairn_answerer.gathering import Gatherer
+from cairn_answerer.metrics import Metrics
+from cairn_answerer.refine import Refiner
+from cairn_answerer.routes import router
+from cairn_answerer.settings import AnswererSettings
+from cairn_shared import context
+from cairn_shared.clock import Clock, SystemClock
+from cairn_shared.health import Readiness
+from cairn_shared.http import open_client
+from cairn_shared.postgres import open_pool
+from cairn_shared.redis import Client, open_redis
+from cairn_shared.web.service import create_service
+
+PROCESS = "answerer"
+_CIRCUIT_LOOK = 2.0
+"""Seconds between looks at the shared circuit, so that the gauge of an idle replica is right too."""
+
+
+def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAPI:
+    """The answerer as an application; everything it needs is opened in its lifespan."""
+    clock = clock or SystemClock()
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    readiness = Readiness()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            pool = await stack.enter_async_context(open_pool(settings, PROCESS))
+            redis = await stack.enter_async_context(open_redis(settings, PROCESS))
+            client = await stack.enter_async_context(open_client(settings.retriever_url, settings.retriever_timeout))
+            corpus = PostgresCorpus(pool)
+            readiness.register("postgres", corpus.ping)
+            writer, refiner = None, None
+            if settings.llm_endpoint:
+                model, circuit, endpoint = await _model(settings, redis, clock, metrics, stack)
+                writer = writing.Writer(
+                    model,
+                    metrics,
+                    choose=random.SystemRandom().choice,
+                    nonce=lambda: secrets.token_hex(8),
+                    policy=writing.Policy(),
+                    budget=settings.llm_context_characters,
+                )
+                if settings.llm_refine:
+                    refiner = Refiner(endpoint, circuit, settings.llm_refine_timeout)
+            answers = cache.AnswerCache(RedisAnswers(redis), corpus, metrics, random.SystemRandom().uniform)
+            flight_policy = flights.Policy(lease=settings.flight_lease)
+            app.state.services = State(
+                answerer=pipeline.Answerer(
+                    gatherer=Gatherer(HttpRetriever(client), corpus, refiner, settings.retriever_timeout),
+                    writer=writer,
+                    corpus=corpus,
+                    answers=answers,
+                    flights=flights.Flights(RedisFlights(redis), clock, metrics, flight_policy),
+                    fingerprints=_fingerprints(settings),
+                    clock=clock,
+                    policy=pipeline.Policy(
+                        deadline=settings.ask_deadline,
+                        wait=settings.ask_wait,
+                        ttl=settings.answer_ttl,
+                        event_ttl=settings.answer_event_ttl,
+                        refusal_ttl=settings.answer_refusal_ttl,
+                    ),
+                    metrics=metrics,
+                    request_id=context.request_id.get,
+                ),
+                keep_alive=settings.sse_keep_alive,
+            )
+            yield
+
+    app = create_service(
+        PROCESS,
+        settings,
+        readiness,
+        registry,
+        lifespan=lifespan,
+        max_body_bytes=256 * 1024,
+        description="A question to a verified, cited answer.",
+    )
+    app.include_router(router)
+    return app
+
+
+async def _model(
+    settings: AnswererSettings, redis: Client, clock: Clock, metrics: Metrics, stack: contextlib.AsyncExitStack
+) -> tuple[resilience.ResilientModel, Circuit, OpenAIModel]:
+    client = await stack.enter_async_context(
+        open_client(f"{settings.llm_endpoint}/", settings.llm_attempt_timeout, connections=32)
+    )
+    endpoint = OpenAIModel(
+        client,
+        model=settings.llm_model or "",
+        api_key=settings.llm_api_key,
+        max_tokens=settings.llm_max_tokens,
+        temperature=settings.llm_temperature,
+        schema=prompt.SCHEMA,
+    )
+    circuit = Circuit(
+        RedisCircuit(redis, _digest(settings.llm_endpoint or "", settings.llm_model or "")),
+        clock,
+        breaker.Policy(
+            failures=settings.circuit_failures,
+            open_seconds=settings.circuit_open_seconds,
+            probe_seconds=settings.llm_attempt_timeout + 5.0,
+        ),
+        on_change=metrics.circuit_state.set,
+    )
+    patience = resilience.Patience(attempts=settings.llm_attempts, attempt_seconds=settings.llm_attempt_timeout)
+    model = resilience.ResilientModel(
+        endpoint, circuit, clock, patience, on_failure=lambda reason: metrics.llm_failures.labels(reason).inc()
+    )
+    look = asyncio.create_task(_watch(circuit, clock), name="circuit gauge")
+    stack.push_async_callback(_end, look)
+    return model, circuit, endpoint
+
+
+async def _watch(circuit: Circuit, clock: Clock) -> None:
+    while True:
+        await circuit.refresh()
+        await clock.sleep(_CIRCUIT_LOOK)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _fingerprints(settings: AnswererSettings) -> cache.Fingerprints:
+    """What of the settings decides an answer."""
+    return cache.Fingerprints(
+        model=_digest(
+            settings.llm_endpoint or "none",
+            settings.llm_model or "none",
+            str(settings.llm_max_tokens),
+            str(settings.llm_temperature),
+            str(settings.llm_context_characters),
+        ),
+        prompt=prompt.PROMPT_VERSION,
+        retrieval=f"hybrid;refine={settings.llm_refine}",
+    )

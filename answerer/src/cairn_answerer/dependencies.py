@@ -1,0 +1,37 @@
+"""What routes need, by name. The only place that reads `app.state`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from cairn_answerer.pipeline import Answerer
+
+
+@dataclass(frozen=True)
+class State:
+    """The long-lived objects of the process."""
+
+    answerer: Answerer
+    keep_alive: float
+
+
+def _state(request: Request) -> State:
+    state = request.app.state.services
+    if not isinstance(state, State):
+        raise TypeError("the lifespan has not run")
+    return state
+
+
+def _answerer(state: Annotated[State, Depends(_state)]) -> Answerer:
+    return state.answerer
+
+
+def _keep_alive(state: Annotated[State, Depends(_state)]) -> float:
+    return state.keep_alive
+
+
+Asker = Annotated[Answerer, Depends(_answerer)]
+KeepAlive = Annotated[float, Depends(_keep_alive)]

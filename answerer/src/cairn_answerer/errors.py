@@ -1,0 +1,77 @@
+"""Why a better answer was not possible, as codes for `degraded_reason`, and the failures of the model.
+
+CairnError
+└── ModelFailure            carries the reason that the client is told
+    ├── RetryableFailure    connection, time-out, 429, 5xx: tried again, and counted by the circuit breaker
+    ├── RefusedByModelServer  the server refuses key or request: neither tried again nor counted
+    ├── CircuitOpen         not even asked
+    └── BadOutput           it answered, but nothing of it can be used
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from cairn_shared.errors import CairnError
+
+ModelReason = Literal[
+    "llm_not_configured",
+    "llm_unreachable",
+    "llm_timeout",
+    "llm_rate_limited",
+    "llm_refused_key",
+    "llm_refused_request",
+    "circuit_open",
+    "llm_bad_output",
+    "llm_truncated",
+    "claims_dropped",
+]
+Reason = (
+    ModelReason
+    | Literal[
+        "embedder_unavailable",
+        "retriever_unavailable",
+        "postgres_unavailable",
+        "index_behind",
+        "deadline",
+        "internal_error",
+    ]
+)
+
+
+class ModelFailure(CairnError):
+    """The model gave no usable answer; the cited steps themselves are shown instead."""
+
+    def __init__(self, reason: ModelReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason: ModelReason = reason
+
+
+class RetryableFailure(ModelFailure):
+    """The provider's fault, perhaps a passing one. `retry_after` (seconds) is what the server asked for."""
+
+    def __init__(self, reason: ModelReason, detail: str, *, retry_after: float | None = None) -> None:
+        super().__init__(reason, detail)
+        self.retry_after = retry_after
+
+
+class RefusedByModelServer(ModelFailure):
+    """401, 403 and other 4xx: the same request fails again, and the provider is healthy."""
+
+    def __init__(self, reason: ModelReason, detail: str, *, status: int) -> None:
+        super().__init__(reason, detail)
+        self.http_status = status
+
+
+class CircuitOpen(ModelFailure):
+    """The model failed several times in a row and is left alone for a while."""
+
+    def __init__(self) -> None:
+        super().__init__("circuit_open", "the model failed repeatedly and is left alone for a while")
+
+
+class BadOutput(ModelFailure):
+    """The model's text holds no claim that can be checked."""
+
+    def __init__(self, detail: str = "the model's output cannot be used") -> None:
+        super().__init__("llm_bad_output", detail)

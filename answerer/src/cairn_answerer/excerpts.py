@@ -1,0 +1,105 @@
+"""The answer without a model: the matching procedure of the best runbook, step by step, with its markers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from cairn_answerer.model import Passage
+
+MAX_STEPS = 15
+MAX_CHARACTERS = 12_000
+
+
+@dataclass(frozen=True)
+class Excerpts:
+    """Passages to show, in reading order, and the numbers of the steps in between that are left out."""
+
+    passages: tuple[Passage, ...]
+    left_out: tuple[int, ...] = ()
+
+
+def best_document(passages: Sequence[Passage]) -> Passage | None:
+    """The best hit that is a step of a runbook: its document is the best runbook."""
+    runbooks = [passage for passage in passages if passage.is_runbook]
+    return max(runbooks, key=lambda passage: passage.score) if runbooks else None
+
+
+def merge(hits: Sequence[Passage], steps: Iterable[Passage]) -> list[Passage]:
+    """The steps of one document as searched, each with the score of its hit."""
+    scores = {hit.step_id: hit.score for hit in hits}
+    by_number = {step.number: step for step in steps}
+    for hit in hits:
+        # The index moved on between the two reads: what was searched is what is shown.
+        by_number.setdefault(hit.number, hit)
+    return [replace(step, score=scores.get(step.step_id, step.score)) for _, step in sorted(by_number.items())]
+
+
+def procedure(steps: Sequence[Passage]) -> Excerpts:
+    """The part of one runbook that answers: its matching run of numbered steps, and the prose that was hit.
+
+    `steps` are all steps of the document in order; those that the search found have a score above 0. A runbook
+    whose sections hold one step each (Meaning, Diagnosis, Mitigation) is shown whole when it is short enough.
+    """
+    hits = [step for step in steps if step.score > 0]
+    if not hits:
+        hits = list(steps[:1])
+    groups: dict[str, list[Passage]] = defaultdict(list)
+    for step in steps:
+        groups[step.section].append(step)
+    runs = [group for group in groups.values() if len(group) > 1]
+    wanted: list[Passage]
+    if runs:
+        chosen = max(runs, key=lambda group: (max(step.score for step in group), len(group)))
+        wanted = [*chosen, *hits]
+    else:
+        wanted = list(steps)
+    best = max(hits, key=lambda step: step.score)
+    return _within_budget(list({step.number: step for step in wanted}.values()), best)
+
+
+def _within_budget(wanted: Sequence[Passage], best: Passage) -> Excerpts:
+    """Hits first, then what is nearest to the best hit, until a reader has enough."""
+    order = sorted(wanted, key=lambda step: (step.score <= 0, abs(step.number - best.number), step.number))
+    taken: list[Passage] = []
+    characters = 0
+    for step in order:
+        if len(taken) >= MAX_STEPS or (taken and characters + len(step.text) > MAX_CHARACTERS):
+            continue
+        taken.append(step)
+        characters += len(step.text)
+    taken.sort(key=lambda step: step.number)
+    numbers = {step.number for step in taken}
+    missing = tuple(sorted(step.number for step in wanted if step.number not in numbers))
+    return Excerpts(passages=tuple(taken), left_out=missing)
+
+
+def events(passages: Sequence[Passage], limit: int = 5) -> Excerpts:
+    """Events, best first: what there is when no runbook was found."""
+    return Excerpts(passages=tuple(passage for passage in passages if not passage.is_runbook)[:limit])
+
+
+def render(excerpts: Excerpts) -> str:
+    """Plain Markdown: each passage under its marker, grouped by document."""
+    parts: list[str] = []
+    for _, group in groupby(excerpts.passages, key=lambda passage: passage.document_id):
+        for passage in group:
+            where = f" {passage.section}" if passage.section else ""
+            parts.append(f"**{passage.marker}**{where}\n\n{passage.text.strip()}")
+    if excerpts.left_out:
+        parts.append(f"Not shown here: {_ranges(excerpts.left_out)}.")
+    return "\n\n".join(parts)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """[2, 3, 4, 7] as `steps 2-4, 7`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"{'step' if len(numbers) == 1 else 'steps'} {words}"

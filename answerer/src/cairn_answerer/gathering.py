@@ -1,0 +1,86 @@
+"""From a question to the passages that an answer may rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cairn_answerer import excerpts
+from cairn_answerer.deadline import Deadline
+from cairn_answerer.excerpts import Excerpts
+from cairn_answerer.gates import enough
+from cairn_answerer.model import Passage
+from cairn_answerer.ports import Corpus, Retriever
+from cairn_answerer.refine import Refiner
+from cairn_shared.api.ask import AskRequest
+from cairn_shared.api.search import SearchRequest, SearchResponse
+from cairn_shared.errors import TransientError
+from cairn_shared.logging import get_logger
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """`passages`: the best runbook's matching steps in order, then the other hits as ranked."""
+
+    passages: tuple[Passage, ...]
+    excerpts: Excerpts
+    enough: bool
+    keyword: bool
+    """The embedder was away: found by words and identifiers only."""
+    complete: bool
+    """Nothing optional was missing, so the answer may be cached."""
+
+
+class Gatherer:
+    """Searches, and reads the steps around the best hit."""
+
+    def __init__(self, retriever: Retriever, corpus: Corpus, refiner: Refiner | None, search_seconds: float) -> None:
+        self._retriever = retriever
+        self._corpus = corpus
+        self._refiner = refiner
+        self._search_seconds = search_seconds
+
+    async def gather(self, request: AskRequest, deadline: Deadline) -> Gathered:
+        """What there is to answer from.
+
+        Raises:
+            TransientError: the retriever is away.
+            InvalidInput: it refuses the request.
+        """
+        refined, missing = await self._refiner.refine(request.question) if self._refiner else (None, False)
+        search = await self._retriever.search(
+            SearchRequest(
+                query=request.question, k=request.k, filters=request.filters, alert=request.alert, extra_query=refined
+            ),
+            min(self._search_seconds, deadline.remaining()),
+        )
+        hits = [Passage.of(hit) for hit in search.results]
+        if not enough(search):
+            return _nothing(search)
+        best = excerpts.best_document(hits)
+        if best is None:
+            shown = excerpts.events(hits)
+            return Gathered(tuple(hits), shown, True, _keyword(search), not missing)
+        own = [hit for hit in hits if hit.document_id == best.document_id]
+        steps, whole = await self._steps(best, own)
+        shown = excerpts.procedure(steps)
+        others = [hit for hit in hits if hit.document_id != best.document_id]
+        return Gathered((*shown.passages, *others), shown, True, _keyword(search), whole and not missing)
+
+    async def _steps(self, best: Passage, own: Sequence[Passage]) -> tuple[list[Passage], bool]:
+        """All steps of the best runbook, or only those found where PostgreSQL is away."""
+        try:
+            return excerpts.merge(own, await self._corpus.procedure(best.document_id)), True
+        except TransientError as exc:
+            log.warning("neighbouring steps not read", error=exc.detail)
+            return sorted(own, key=lambda step: step.number), False
+
+
+def _keyword(search: SearchResponse) -> bool:
+    return "embedder" in search.degraded or search.mode == "keyword"
+
+
+def _nothing(search: SearchResponse) -> Gathered:
+    return Gathered((), Excerpts(()), False, _keyword(search), not search.degraded)

@@ -1,0 +1,99 @@
+"""The model as the pipeline sees it: deadline > retries > attempt time-out, inside the circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
+from cairn_answerer.breaker import Circuit
+from cairn_answerer.deadline import Deadline
+from cairn_answerer.errors import ModelFailure, RetryableFailure
+from cairn_answerer.ports import Completion, Message, Reader
+from cairn_shared.clock import Clock
+from cairn_shared.logging import get_logger
+from cairn_shared.retry import Backoff
+
+log = get_logger(__name__)
+
+
+class ChatEndpoint(Protocol):
+    """One attempt at a chat completion."""
+
+    async def attempt(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
+        """Raises ModelFailure."""
+        ...
+
+
+_BACKOFF = Backoff(base=0.25, factor=2.0, limit=4.0)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often and how long one answer is asked for."""
+
+    attempts: int = 3
+    attempt_seconds: float = 15.0
+    backoff: Backoff = _BACKOFF
+    shortest: float = 0.2
+    """Seconds below which another attempt is not worth starting."""
+
+
+class ResilientModel:
+    """Retries what may pass, within the seconds given; a probe of the circuit is a single attempt."""
+
+    def __init__(
+        self,
+        endpoint: ChatEndpoint,
+        circuit: Circuit,
+        clock: Clock,
+        patience: Patience,
+        on_failure: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._circuit = circuit
+        self._clock = clock
+        self._patience = patience
+        self._on_failure = on_failure
+
+    async def complete(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
+        deadline = Deadline.after(self._clock, seconds)
+
+        async def work(probing: bool) -> Completion:
+            return await self._retried(messages, reader, deadline, 1 if probing else self._patience.attempts)
+
+        return await self._circuit.call(work)
+
+    async def _retried(
+        self, messages: Sequence[Message], reader: Reader, deadline: Deadline, attempts: int
+    ) -> Completion:
+        async def attempt() -> Completion:
+            seconds = min(self._patience.attempt_seconds, deadline.remaining())
+            if seconds <= 0:
+                raise RetryableFailure("llm_timeout", "no time is left for the model")
+            try:
+                return await self._endpoint.attempt(messages, reader, seconds=seconds)
+            except ModelFailure as exc:
+                self._on_failure(exc.reason)
+                log.warning("the model failed", reason=exc.reason, detail=exc.detail)
+                raise
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(RetryableFailure),
+            wait=self._wait,
+            stop=lambda state: (
+                state.attempt_number >= attempts
+                or deadline.remaining() < state.upcoming_sleep + self._patience.shortest
+            ),
+            sleep=self._clock.sleep,
+            reraise=True,
+        )
+        return await retrying(attempt)
+
+    def _wait(self, state: RetryCallState) -> float:
+        """Exponential with jitter, but never before the server wants to be asked again."""
+        failure = state.outcome.exception() if state.outcome else None
+        asked = failure.retry_after if isinstance(failure, RetryableFailure) else None
+        return max(self._patience.backoff.delay(state.attempt_number), asked or 0.0)

@@ -1,0 +1,27 @@
+"""`POST /ask`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from fastapi.responses import StreamingResponse
+
+from cairn_answerer import sse
+from cairn_answerer.dependencies import Asker, KeepAlive
+from cairn_answerer.freshness import event_ids
+from cairn_shared.api.ask import AskRequest, AskResponse
+
+router = APIRouter(tags=["answers"])
+
+
+@router.post("/ask", response_model=AskResponse, responses={422: {"description": "The request is wrong."}})
+async def ask(request: AskRequest, asker: Asker, keep_alive: KeepAlive) -> Response:
+    """A cited answer: always 200 unless the request itself is wrong. `mode` tells what could not be done.
+
+    With `stream` server-sent events: `sources`, `claim` ..., `done` (see `cairn_answerer.sse`).
+    """
+    event_ids(request)  # refused before a stream begins, where the status can still say so
+    if request.stream:
+        body = sse.stream(asker.follow(request), keep_alive)
+        return StreamingResponse(body, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
+    response = await asker.ask(request)
+    return Response(response.model_dump_json().encode(), media_type="application/json")
