@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from cairn_gateway.model import Lease
 from cairn_shared import mongo
 from cairn_shared.errors import Conflict, TransientError
@@ -16,9 +14,9 @@ class MongoLeases:
         self._collection = collection
 
     async def acquire(self, name: str, holder: str, seconds: float) -> Lease:
-        never = datetime(1970, 1, 1, tzinfo=UTC)
         ours = {"$eq": ["$holder", holder]}
-        over = {"$lte": [{"$ifNull": ["$expires_at", never]}, "$$NOW"]}
+        # As numbers: SecantusDB takes a stored date for smaller than $$NOW whatever their values.
+        over = {"$lte": [{"$ifNull": [{"$toLong": "$expires_at"}, 0]}, {"$toLong": "$$NOW"}]}
         next_term = {"$add": [{"$ifNull": ["$term", 0]}, 1]}
         update: list[mongo.Document] = [
             {"$set": {"ours": ours, "free": {"$or": [ours, over]}}},

@@ -20,13 +20,13 @@ from cairn_shared.runbooks.outbox import PENDING, PUBLISHED, REFUSED, SETTLED
 class SpoolPolicy:
     """Entries that are done with are kept for `keep`. With `settles`, done means settled, else published.
 
-    The index is asked first `check_after` a publication, then at double the age, at the latest after `check_longest`.
+    The index is asked first `check_after` a publication, then after half its age each time, at most `check_longest`.
     """
 
     keep: timedelta
     settles: bool
     check_after: timedelta = timedelta(milliseconds=300)
-    check_longest: timedelta = timedelta(seconds=30)
+    check_longest: timedelta = timedelta(seconds=10)
 
 
 class MongoSpool:
@@ -97,7 +97,7 @@ class MongoSpool:
         shortest = self._policy.check_after // timedelta(milliseconds=1)
         longest = self._policy.check_longest // timedelta(milliseconds=1)
         age = {"$subtract": [now, "$published_at"]}
-        wait = {"$min": [longest, {"$max": [shortest, age]}]}
+        wait = {"$min": [longest, {"$max": [shortest, {"$divide": [age, 2]}]}]}
         await self._update(event_ids, PUBLISHED, [{"$set": {"check_at": {"$add": [now, wait]}}}])
 
     async def publish_again(self, event_ids: Collection[uuid.UUID]) -> None:

@@ -1,0 +1,255 @@
+"""Invariant I1: what was accepted is kept until Kafka has it, or (INBOX=always) until the index says so."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from cairn_gateway.accept import Accepter, AcceptPolicy
+from cairn_gateway.adapters.mongo_spool import MongoSpool, SpoolPolicy
+from cairn_gateway.metrics import Metrics
+from cairn_gateway.model import Entry
+from cairn_gateway.relay import Relay, RelayPolicy
+from cairn_gateway.settle import Settler, SettlePolicy
+from cairn_shared import mongo
+from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerEntry, LedgerState
+from cairn_shared.errors import TooLarge, TransientError, Unavailable
+from cairn_shared.events import Event, SourceDocument, make_event
+
+if TYPE_CHECKING:
+    from gateway.tests.edge.conftest import StillClock
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+class ForgetfulKafka:
+    """A broker in memory: `away` refuses, `slow` never answers, `forget` loses its log."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.away = False
+        self.slow = False
+        self.tried = 0
+
+    async def publish(self, topic: str, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None:
+        self.tried += 1
+        if self.slow:
+            await asyncio.Event().wait()
+        if self.away:
+            raise Unavailable("kafka")
+        self.log.append(key.decode())
+
+
+class KnownLedger:
+    """The index's ledger as a dictionary."""
+
+    def __init__(self) -> None:
+        self.known: dict[uuid.UUID, LedgerEntry] = {}
+        self.away = False
+
+    def settle(self, event: Event, state: LedgerState = "searchable") -> None:
+        self.known[event.event_id] = LedgerEntry(
+            event_id=event.event_id, state=state, document_id=None, version=1, accepted_at=None, settled_at=NOW
+        )
+
+    async def ledger(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LedgerEntry]:
+        if self.away:
+            raise Unavailable("retriever")
+        return {event_id: self.known[event_id] for event_id in event_ids if event_id in self.known}
+
+    async def status(self) -> IndexStatus:
+        raise NotImplementedError
+
+    async def documents(self, source: str, after: uuid.UUID | None, limit: int) -> IndexedDocuments:
+        raise NotImplementedError
+
+
+class NoReceipts:
+    def __init__(self) -> None:
+        self.remembered: list[uuid.UUID] = []
+
+    async def remember(self, event_ids: Collection[uuid.UUID], accepted_at: datetime) -> None:
+        self.remembered += event_ids
+
+    async def recall(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, datetime]:
+        return {}
+
+
+class World:
+    """Inbox, relay, settler and accepter over one clock."""
+
+    def __init__(
+        self, database: mongo.Database, clock: StillClock, metrics: Metrics, mode: Literal["fallback", "always"]
+    ) -> None:
+        self.clock, self.kafka, self.ledger, self.receipts = clock, ForgetfulKafka(), KnownLedger(), NoReceipts()
+        self.inbox = MongoSpool(database["inbox"], clock, SpoolPolicy(timedelta(hours=1), settles=mode == "always"))
+        self.relay = Relay([self.inbox], self.kafka, clock, metrics, RelayPolicy())
+        self.settler = Settler(
+            spools=[self.inbox],
+            index=self.ledger,
+            clock=clock,
+            metrics=metrics,
+            policy=SettlePolicy(republish_after=10),
+            wake=self.relay.wake,
+        )
+        self.accepter = Accepter(
+            publisher=self.kafka,
+            inbox=self.inbox,
+            receipts=self.receipts,
+            wake=self.relay.wake,
+            clock=clock,
+            metrics=metrics,
+            policy=AcceptPolicy(mode, kafka_timeout=0.05, rest=5, max_event_bytes=2000),
+        )
+
+    async def state_of(self, event: Event) -> Entry | None:
+        return (await self.inbox.find([event.event_id])).get(event.event_id)
+
+
+def event(name: str = "a", body: str = "") -> Event:
+    return make_event(
+        "alert",
+        source="alertmanager",
+        source_id=name,
+        subject=name,
+        version=1,
+        occurred_at=NOW,
+        accepted_at=NOW,
+        payload=SourceDocument(title=name, body=body),
+    )
+
+
+@pytest.fixture
+async def world(database: mongo.Database, clock: StillClock, metrics: Metrics) -> World:
+    made = World(database, clock, metrics, "always")
+    await made.inbox.ensure_indexes()
+    return made
+
+
+@pytest.fixture
+async def fallback(database: mongo.Database, clock: StillClock, metrics: Metrics) -> World:
+    made = World(database, clock, metrics, "fallback")
+    await made.inbox.ensure_indexes()
+    return made
+
+
+async def test_with_a_durable_broker_events_go_straight_to_kafka(fallback: World) -> None:
+    accepted = await fallback.accepter.accept([event("a"), event("b")])
+    assert accepted == [event("a").event_id, event("b").event_id]
+    assert fallback.kafka.log == ["a", "b"]
+    assert await fallback.state_of(event("a")) is None
+    assert fallback.receipts.remembered == accepted
+
+
+@pytest.mark.parametrize("how", ["away", "slow"])
+async def test_without_kafka_events_go_to_the_inbox_and_later_to_kafka(fallback: World, how: str) -> None:
+    setattr(fallback.kafka, how, True)
+    await fallback.accepter.accept([event("a")])
+    entry = await fallback.state_of(event("a"))
+    assert entry is not None
+    assert entry.state == "pending"
+    setattr(fallback.kafka, how, False)
+    await fallback.relay.drain(term=1)
+    assert fallback.kafka.log == ["a"]
+
+
+async def test_after_a_failure_kafka_is_left_alone_for_a_while(fallback: World) -> None:
+    fallback.kafka.away = True
+    for name in "abc":
+        await fallback.accepter.accept([event(name)])
+    assert fallback.kafka.tried == 1
+    fallback.kafka.away = False
+    fallback.clock.advance(6)
+    await fallback.accepter.accept([event("d")])
+    assert fallback.kafka.log == ["d"]
+
+
+async def test_without_kafka_and_mongodb_nothing_is_accepted(
+    fallback: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(_: Sequence[Event]) -> None:
+        raise Unavailable("mongo")
+
+    fallback.kafka.away = True
+    monkeypatch.setattr(fallback.inbox, "add", away)
+    with pytest.raises(Unavailable):
+        await fallback.accepter.accept([event("a")])
+
+
+async def test_an_event_that_kafka_cannot_take_is_refused_and_none_of_its_batch_is_accepted(fallback: World) -> None:
+    with pytest.raises(TooLarge):
+        await fallback.accepter.accept([event("a"), event("b", body="x" * 3000)])
+    assert fallback.kafka.log == []
+
+
+async def test_a_redelivered_event_waits_once(world: World) -> None:
+    await world.accepter.accept([event("a")])
+    await world.accepter.accept([event("a"), event("b")])
+    await world.relay.drain(term=1)
+    assert sorted(world.kafka.log) == ["a", "b"]
+
+
+async def test_an_entry_is_kept_until_the_index_has_it(world: World) -> None:
+    await world.accepter.accept([event("a"), event("b")])
+    assert world.kafka.log == []
+    await world.relay.drain(term=1)
+    world.ledger.settle(event("a"), "superseded")
+    world.clock.advance(1)
+    await world.settler.settle(world.inbox)
+    settled, open_one = await world.state_of(event("a")), await world.state_of(event("b"))
+    assert settled is not None
+    assert open_one is not None
+    assert (settled.state, settled.outcome, open_one.state) == ("settled", "superseded", "published")
+
+
+async def test_what_the_broker_forgot_is_published_again_until_the_index_has_it(world: World) -> None:
+    await world.accepter.accept([event("a")])
+    await world.relay.drain(term=1)
+    world.kafka.log.clear()  # it restarted, its log was in memory
+    for _ in range(15):
+        world.clock.advance(1)
+        await world.settler.settle(world.inbox)
+        await world.relay.drain(term=1)
+    assert world.kafka.log == ["a"], "once after ten seconds, not at every look"
+    world.ledger.settle(event("a"))
+    for _ in range(40):
+        world.clock.advance(5)
+        await world.settler.settle(world.inbox)
+        await world.relay.drain(term=1)
+    assert world.kafka.log == ["a"]
+    entry = await world.state_of(event("a"))
+    assert entry is not None
+    assert (entry.state, entry.attempts) == ("settled", 2)
+
+
+async def test_an_entry_that_never_settles_is_published_again_less_and_less_often(world: World) -> None:
+    await world.accepter.accept([event("a")])
+    times = []
+    for second in range(200):
+        before = len(world.kafka.log)
+        await world.relay.drain(term=1)
+        if len(world.kafka.log) > before:
+            times.append(second)
+        world.clock.advance(1)
+        await world.settler.settle(world.inbox)
+    waits = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    assert len(waits) >= 3
+    assert waits[0] >= 10
+    assert all(longer >= 1.5 * shorter for shorter, longer in zip(waits, waits[1:], strict=False))
+
+
+async def test_while_the_retriever_is_away_nothing_is_settled_or_published_again(world: World) -> None:
+    await world.accepter.accept([event("a")])
+    await world.relay.drain(term=1)
+    world.ledger.away = True
+    world.clock.advance(100)
+    with pytest.raises(TransientError):
+        await world.settler.settle(world.inbox)
+    entry = await world.state_of(event("a"))
+    assert entry is not None
+    assert entry.state == "published"
