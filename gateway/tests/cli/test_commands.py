@@ -26,11 +26,12 @@ ANSWER: dict[str, Any] = {
     "answer": "Restart it. [Redis down [urgent], Step 2]",
     "mode": "excerpts",
     "degraded": True,
-    "degraded_reason": "no LLM is configured",
+    "degraded_reason": "llm_not_configured",
     "sources": [SOURCE | {"runbook_id": "other", "cited": False, "commands": []}, SOURCE],
     "freshness": {"pending": [{"runbook_id": "redis-down", "indexed_revision": 3, "latest_revision": 4}]},
-    "timings": {"total": 0.25},
+    "timings": {"total_ms": 250.0},
 }
+CLAIM = {"text": "Restart it.", "citations": [{"marker": "[Redis down, Step 2]"}]}
 HIT = {
     "kind": "runbook", "runbook_id": "redis-down", "title": "Redis down", "path": "redis/down.md", "line_start": 12, "line_end": 20,
     "step": 2, "score": 0.5, "text": "Restart\nit " + "x" * 300, "features": {"cosine": 0.71234567, "identifiers": ["E1"]},
@@ -48,7 +49,7 @@ def test_an_answer_is_shown_with_its_mode_sources_and_commands(gateway: FakeGate
     assert result.stdout.splitlines() == [
         "Restart it. [Redis down [urgent], Step 2]",
         "",
-        "mode excerpts, degraded: no LLM is configured, 0.250 s",
+        "mode excerpts, degraded: llm not configured, 0.250 s",
         "cited\tredis-down\t2\tRedis down [urgent]\tredis/down.md:12-20\t0123456789\t0.812",
         "\tother\t2\tRedis down [urgent]\tredis/down.md:12-20\t0123456789\t0.812",
         "Commands of Redis down [urgent], step 2",
@@ -130,31 +131,41 @@ def test_wrong_input_is_refused_before_anything_is_sent(
 
 
 def test_a_streamed_answer_is_shown_claim_by_claim(gateway: FakeGateway, cairn: Run) -> None:
-    claim = {"text": "Restart it.", "citations": [{"marker": "[Redis down, Step 2]"}]}
-    gateway.stream = [("sources", {"sources": [SOURCE]}), ("claim", claim), ("done", ANSWER)]
+    gateway.stream = [("sources", {"sources": [SOURCE]}), ("claim", CLAIM), ("done", ANSWER | {"claims": [CLAIM]})]
     result = cairn("ask", "--stream", "why?")
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0] == "Restart it. [Redis down, Step 2]"
-    assert "mode excerpts, degraded: no LLM is configured, 0.250 s" in lines
+    assert "mode excerpts, degraded: llm not configured, 0.250 s" in lines
     assert ANSWER["answer"] not in lines
-    assert "1 steps found" in result.stderr
+    assert "answering from 1 steps" in result.stderr
 
 
 def test_a_stream_without_claims_shows_the_answer(gateway: FakeGateway, cairn: Run) -> None:
-    gateway.stream = [("sources", [SOURCE]), ("done", ANSWER)]
+    gateway.stream = [("sources", {"sources": [SOURCE]}), ("done", ANSWER)]
     assert cairn("ask", "--stream", "why?").stdout.startswith(ANSWER["answer"])
 
 
+def test_claims_that_were_withdrawn_are_marked_and_the_final_answer_is_shown(gateway: FakeGateway, cairn: Run) -> None:
+    gateway.stream = [("claim", CLAIM), ("restart", {}), ("done", ANSWER)]
+    lines = cairn("ask", "--stream", "why?").stdout.splitlines()
+    assert lines.index("(Not so: a better answer follows.)") < lines.index(ANSWER["answer"])
+
+
+def test_a_final_answer_that_differs_from_what_was_shown_is_shown(gateway: FakeGateway, cairn: Run) -> None:
+    gateway.stream = [("claim", CLAIM), ("done", ANSWER | {"claims": []})]
+    assert ANSWER["answer"] in cairn("ask", "--stream", "why?").stdout.splitlines()
+
+
 def test_a_streamed_answer_as_json_is_one_line_per_event(gateway: FakeGateway, cairn: Run) -> None:
-    gateway.stream = [("sources", [SOURCE]), ("done", ANSWER)]
+    gateway.stream = [("sources", {"sources": [SOURCE]}), ("done", ANSWER)]
     lines = cairn("ask", "--stream", "--json", "why?").stdout.splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["sources", "done"]
     assert json.loads(lines[1])["data"] == ANSWER
 
 
 def test_a_stream_that_breaks_off_ends_with_4(gateway: FakeGateway, cairn: Run) -> None:
-    gateway.stream = [("sources", [SOURCE])]
+    gateway.stream = [("sources", {"sources": [SOURCE]})]
     assert cairn("ask", "--stream", "why?").exit_code == 4
 
 

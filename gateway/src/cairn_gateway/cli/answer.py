@@ -45,13 +45,18 @@ def show_mode(answer: Json) -> None:
     mode = answer["mode"]
     line = Text.assemble("mode ", (mode, MODE_STYLES.get(mode, "bold")))
     if answer.get("degraded"):
-        line.append(f", degraded: {screen.clean(answer.get('degraded_reason') or 'no reason given')}", "yellow")
+        line.append(f", degraded: {reason(answer)}", "yellow")
     if dropped := answer.get("dropped_claims"):
         line.append(f", {dropped} unsupported claim{'s' if dropped > 1 else ''} dropped", "yellow")
-    total = answer.get("timings", {}).get("total")
+    total = answer.get("timings", {}).get("total_ms")
     if total is not None:
-        line.append(f", {total:.3f} s", "dim")
+        line.append(f", {total / 1000:.3f} s", "dim")
     screen.say(line)
+
+
+def reason(answer: Json) -> str:
+    """Why the answer is not the best possible, its codes as words."""
+    return screen.clean(answer.get("degraded_reason") or "no reason given").replace("_", " ")
 
 
 def show_sources(sources: Sequence[Json]) -> None:

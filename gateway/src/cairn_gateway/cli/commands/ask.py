@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cairn_gateway.cli import answer as answers
 from cairn_gateway.cli import screen, sse
 from cairn_gateway.cli.alerts import parse_alert, question_for
-from cairn_gateway.cli.client import Cairn, as_object, connect
+from cairn_gateway.cli.client import Cairn, Json, as_object, connect
 from cairn_gateway.cli.exits import Negative, Unreachable, UsageError
 from cairn_gateway.cli.markdown import styled
 from cairn_gateway.cli.options import AsJson, K, read_text
@@ -44,7 +44,7 @@ def ask(
     asked = " ".join(question or [])
     if asked == "-" and alert == "-":
         raise UsageError("stdin can be the question or the alert, not both")
-    body: dict[str, Any] = {}
+    body: Json = {}
     if alert is not None:
         body["alert"] = parse_alert(read_text(alert, "--alert"))
     text = read_text("-", "QUESTION") if asked == "-" else asked
@@ -62,10 +62,10 @@ def ask(
     if given["mode"] == "refused":
         raise Negative("no runbook covers this")
     if given["mode"] == "unavailable":
-        raise Unreachable(str(given.get("degraded_reason") or "Cairn cannot answer now"))
+        raise Unreachable(f"Cairn cannot answer now: {answers.reason(given)}")
 
 
-def _whole(cairn: Cairn, body: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
+def _whole(cairn: Cairn, body: Json, *, as_json: bool) -> Json:
     response = cairn.request("POST", "/ask", body=body, timeout=ASK_TIMEOUT)
     answer = as_object(response)
     if as_json:
@@ -75,30 +75,47 @@ def _whole(cairn: Cairn, body: dict[str, Any], *, as_json: bool) -> dict[str, An
     return answer
 
 
-def _streamed(cairn: Cairn, body: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
+def _streamed(cairn: Cairn, body: Json, *, as_json: bool) -> Json:
     """Print each event when it comes; as JSON, one line `{event, data}` each."""
-    said = False
+    screenful = StreamScreen()
     with cairn.stream("/ask", body | {"stream": True}, timeout=ASK_TIMEOUT) as response:
         for event in sse.parse(response.iter_lines()):
             data = json.loads(event.data)
             if as_json:
                 screen.data({"event": event.name, "data": data})
-            elif event.name == "sources":
-                sources = data.get("sources", data) if isinstance(data, dict) else data
-                screen.note(f"{len(sources)} steps found", style="dim")
-            elif event.name == "claim":
-                said = True
-                _claim(data)
-            if event.name == "error":
-                raise Unreachable(str(data.get("detail", "the answer broke off")))
+            else:
+                screenful.show(event.name, data)
             if event.name == "done":
-                if not as_json:
-                    answers.show_details(data) if said else answers.show(data)
                 return dict(data)
     raise Unreachable("the answer broke off before its end")
 
 
-def _claim(claim: dict[str, Any]) -> None:
+class StreamScreen:
+    """Shows an answer while it comes. What `done` holds is what counts: if it is not what was shown, it is shown."""
+
+    def __init__(self) -> None:
+        self._shown: list[str] = []
+
+    def show(self, event: str, data: Json) -> None:
+        """One event of the stream; those of a newer Cairn are skipped."""
+        if event == "sources":
+            screen.note(f"answering from {len(data['sources'])} steps", style="dim")
+        elif event == "claim":
+            self._shown.append(data["text"])
+            _claim(data)
+        elif event == "restart":
+            self._shown.clear()
+            screen.say("(Not so: a better answer follows.)", style="yellow")
+        elif event == "done":
+            complete = self._shown == [claim["text"] for claim in data.get("claims", [])]
+            if self._shown and complete:
+                answers.show_details(data)
+            else:
+                answers.show(data)
+
+
+def _claim(claim: Json) -> None:
     markers = " ".join(citation["marker"] for citation in claim.get("citations", []))
-    text = claim["text"] if not markers or markers in claim["text"] else f"{claim['text']} {markers}"
+    separator = "\n\n" if claim["text"].rstrip().endswith(("```", "~~~")) else " "
+    text = f"{claim['text']}{separator}{markers}".rstrip() + "\n"
     screen.say(styled(text) if screen.interactive() else text)
