@@ -1,4 +1,4 @@
-"""Indexes that searches need: each half of the corpus (runbooks, events) has its own, so that one cannot slow the other.
+"""What searches need: each half of the corpus (runbooks, events) has its own indexes; tsvectors are read in place.
 
 Revision ID: 0002
 """
@@ -28,6 +28,9 @@ CREATE INDEX documents_file ON documents (lower(regexp_replace(path, '^.*/|\\.[^
 CREATE INDEX documents_source ON documents (source, kind) WHERE NOT deleted;
 CREATE INDEX documents_service ON documents (service, kind) WHERE NOT deleted;
 CREATE INDEX chunks_events_recent ON chunks (occurred_at DESC) WHERE kind <> 'runbook';
+
+-- A search reads the tsvector of thousands of rows: in the row it costs 1 microsecond, compressed beside it 5.
+ALTER TABLE chunks SET (toast_tuple_target = 8160);
 
 -- How often an event was told: equal steps are folded.
 CREATE INDEX steps_content ON steps (content_sha)

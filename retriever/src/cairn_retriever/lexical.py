@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, WeightedLexeme
+from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, WeightedLexeme, WordChoice
 from cairn_retriever.policy import CandidatePolicy, LexicalPolicy
 
 
@@ -40,7 +40,7 @@ def weigh(lexemes: Sequence[str], runbooks: Lexicon, events: Lexicon, limit: int
 
 def selecting(
     weighted: Sequence[WeightedLexeme], kind: str, lexicon: Lexicon, policy: CandidatePolicy
-) -> list[tuple[str, float]]:
+) -> list[WordChoice]:
     """The lexemes that select candidates among runbooks or events, with their weights.
 
     Common ones are dropped where rarer ones remain, and once the rows to visit exceed the budget: what they alone
@@ -53,13 +53,14 @@ def selecting(
             if lexicon.frequency(one.lexeme)
         ),
     )
-    chosen: list[tuple[str, float]] = []
+    budget = policy.runbook_postings if kind == RUNBOOK else policy.event_postings
+    chosen: list[WordChoice] = []
     visited = 0
     for frequency, lexeme, weight in present:
         common = frequency > policy.common_share * lexicon.chunks
-        if chosen and (visited + frequency > policy.posting_budget or (common and len(chosen) > 2)):
+        if chosen and (visited + frequency > budget or (common and len(chosen) > 2)):
             break
-        chosen.append((lexeme, weight))
+        chosen.append(WordChoice(lexeme, weight))
         visited += frequency
     return chosen
 

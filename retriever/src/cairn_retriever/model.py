@@ -14,6 +14,8 @@ import numpy.typing as npt
 Vector = npt.NDArray[np.float32]
 
 RUNBOOK = "runbook"
+EVENT = "event"
+"""Any kind that is not a runbook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,18 @@ class WeightedLexeme:
 
 
 @dataclass(frozen=True, slots=True)
+class WordChoice:
+    """A lexeme that selects candidates, and what it weighs."""
+
+    lexeme: str
+    idf: float
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A chunk that some source proposed, with every score filled in."""
 
+    sources: tuple[str, ...]
     chunk_id: uuid.UUID
     step_id: uuid.UUID
     document_id: uuid.UUID
@@ -120,7 +131,6 @@ class Scored:
 
     candidate: Candidate
     bm25: float
-    coverage: float
     relevance: float
 
 

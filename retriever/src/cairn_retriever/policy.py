@@ -14,20 +14,23 @@ from types import MappingProxyType
 class CandidatePolicy:
     """How many candidates each source may give, and what a source may cost."""
 
-    vector: int = 50
-    lexical: int = 100
-    identifier: int = 50
+    each: int = 50
+    """Chunks of one source; twice the number of results where that is more."""
     routed: int = 100
     ef_search: int = 100
     max_scan_tuples: int = 20_000
     recent_days: int = 7
-    recent_rows: int = 1_000
+    recent_rows: int = 600
+    """Latest events that are compared one by one ..."""
+    recent: int = 20
+    """... and how many of them become candidates."""
     exact_rows: int = 3_000
-    """Filters that leave at most this many chunks are searched exactly: an index scan could under-return."""
+    """Filters that leave at most this many event chunks are searched exactly: an index scan could under-return."""
     lexemes: int = 40
     """Most lexemes of a query that are used, rarest first."""
-    posting_budget: int = 4_000
-    """Rows that the full-text search may visit: common lexemes are dropped once the rarer ones fill it."""
+    runbook_postings: int = 4_000
+    event_postings: int = 1_000
+    """Rows that a search by words may visit: common lexemes are left out once the rarer ones fill it."""
     common_share: float = 0.2
     """A lexeme in more than this share of the chunks selects no candidates while rarer ones exist."""
     identifier_limit: int = 64
@@ -86,7 +89,7 @@ class RankingPolicy:
     document_share: float = 0.2
     """Share of a step's score that comes from the best step of its document."""
     event_share: float = 0.4
-    """Share of the results that events may take while there are runbooks to show, and the reverse holds for the rest."""
+    """Share of the results that events may take while there are runbooks to show."""
     steps_per_document: int = 3
     """More steps of one runbook follow only after the other runbooks had their turn, unless the query names it."""
     naming_documents: int = 8

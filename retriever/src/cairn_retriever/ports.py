@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from cairn_retriever.model import Candidate, CorpusState, Lexicon, ParsedQuery, Prepared, Ranked, Vector
+from cairn_retriever.model import Candidate, CorpusState, Lexicon, ParsedQuery, Prepared, Ranked, Vector, WordChoice
 from cairn_shared.api.search import Hit, SearchFilters
 
 
@@ -31,11 +31,16 @@ class QueryEmbedder(Protocol):
 
 
 @dataclass(frozen=True)
-class Words:
-    """The words that select candidates of one half of the corpus, and their weights."""
+class Hints:
+    """What leads to candidates beside vectors, and what they are scored by."""
 
-    runbooks: Sequence[tuple[str, float]]
-    events: Sequence[tuple[str, float]]
+    lexemes: Sequence[str]
+    runbooks: Lexicon
+    events: Lexicon
+    runbook_words: Sequence[WordChoice]
+    event_words: Sequence[WordChoice]
+    identifiers: Sequence[str]
+    routed: Sequence[uuid.UUID]
 
 
 class Snapshot(Protocol):
@@ -44,25 +49,9 @@ class Snapshot(Protocol):
     state: CorpusState
 
     async def candidates(
-        self,
-        words: Words,
-        identifiers: Sequence[str],
-        routed: Sequence[uuid.UUID],
-        vectors: QueryVectors | None,
-        *,
-        without: Sequence[str] = (),
-    ) -> Mapping[str, list[uuid.UUID]]:
-        """Chunk ids by source, best first; `without` leaves out chunks whose embedded text has one of these hashes."""
-        ...
-
-    async def fill(
-        self,
-        chunks: Sequence[uuid.UUID],
-        lexemes: Sequence[str],
-        identifiers: Sequence[str],
-        vectors: QueryVectors | None,
-    ) -> tuple[list[Candidate], set[str]]:
-        """Every score of `chunks`, and the hashes of their embedded texts."""
+        self, hints: Hints, vectors: QueryVectors | None, *, without: Sequence[str] = ()
+    ) -> list[Candidate]:
+        """What any source proposes, every score filled in; `without` leaves out steps with one of these hashes."""
         ...
 
     async def hits(self, ranked: Sequence[Ranked]) -> list[Hit]:
@@ -74,13 +63,13 @@ class Index(Protocol):
     """The searchable corpus."""
 
     async def prepare(self, query: ParsedQuery, *, events: bool) -> Prepared:
-        """Lexemes, frequencies and routes of a query."""
+        """Lexemes, frequencies and routes of a query. Raises Unavailable."""
         ...
 
-    async def lexicon(self, state: CorpusState, now: datetime) -> Lexicon:
-        """Frequencies among runbooks; may be a second or two behind."""
+    async def lexicon(self, state: CorpusState) -> Lexicon:
+        """Frequencies among runbooks; may be a second or two behind. Raises Unavailable."""
         ...
 
-    def snapshot(self, filters: SearchFilters, k: int) -> AbstractAsyncContextManager[Snapshot]:
+    def snapshot(self, filters: SearchFilters, k: int, now: datetime) -> AbstractAsyncContextManager[Snapshot]:
         """Open a view restricted by `filters`, of which `k` results are wanted."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from cairn_retriever import fusion as fusions
@@ -40,15 +40,41 @@ class Question:
 
 def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> list[Ranked]:
     """Steps in order, at most `question.k`, duplicates folded."""
-    scored = _score(candidates, question, bm25, policy)
-    steps = _by_step(scored, question, bm25, policy)
+    steps = _by_step(_score(candidates, question, bm25, policy), question, policy)
     steps.sort(key=_order)
     steps = _fold(steps)
     if question.bare:
         steps = _in_document_order(steps)
-    runbooks = _spread([step for step in steps if step.kind == RUNBOOK], policy.ranking, question.routed)
-    events = [step for step in steps if step.kind != RUNBOOK]
-    return _present(_share_out(runbooks, events, question.k, policy.ranking))
+    runbooks = _spread([step for step in steps if step.is_runbook], policy.ranking)
+    events = [step for step in steps if not step.is_runbook]
+    return _present(_share_out(runbooks, events, question.k, policy.ranking), question, bm25)
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step while it finds its place."""
+
+    best: Scored
+    chunks: list[Scored]
+    relevance: float = 0.0
+    held: frozenset[str] = frozenset()
+    tier: int = TIER_PLAIN
+    score: float = 0.0
+    age: float = 0.0
+    decay: float = 1.0
+    folded: int = 1
+
+    @property
+    def is_runbook(self) -> bool:
+        return self.best.candidate.kind == RUNBOOK
+
+    @property
+    def document_id(self) -> uuid.UUID:
+        return self.best.candidate.document_id
+
+    @property
+    def number(self) -> int:
+        return self.best.candidate.step_number
 
 
 def _score(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> list[Scored]:
@@ -68,10 +94,7 @@ def _score(candidates: Sequence[Candidate], question: Question, bm25: Bm25, poli
         usable = any(cosine is not None for cosine in cosines)
         alpha = {"semantic": 1.0, "keyword": 0.0, "hybrid": policy.fusion.alpha}[question.mode]
         relevance = fusions.tm2c2(cosines, words, alpha if usable else 0.0)
-    return [
-        Scored(one, word, bm25.coverage([one]), value)
-        for one, word, value in zip(candidates, words, relevance, strict=True)
-    ]
+    return [Scored(one, word, value) for one, word, value in zip(candidates, words, relevance, strict=True)]
 
 
 def _cosine(candidate: Candidate) -> float | None:
@@ -79,66 +102,42 @@ def _cosine(candidate: Candidate) -> float | None:
     return max(known) if known else None
 
 
-def _by_step(scored: Sequence[Scored], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> list[Ranked]:
-    chunks: dict[uuid.UUID, list[Scored]] = {}
-    for one in scored:
-        chunks.setdefault(one.candidate.step_id, []).append(one)
-    best = {step: min(ones, key=lambda one: (-one.relevance, one.candidate.ordinal)) for step, ones in chunks.items()}
+def _by_step(scored: Sequence[Scored], question: Question, policy: RetrievalPolicy) -> list[_Step]:
+    steps: dict[uuid.UUID, _Step] = {}
     of_document: dict[uuid.UUID, float] = {}
-    for one in best.values():
-        document = one.candidate.document_id
-        of_document[document] = max(of_document.get(document, 0.0), one.relevance)
-    return [
-        _ranked(best[step], ones, of_document[best[step].candidate.document_id], question, bm25, policy)
-        for step, ones in chunks.items()
-    ]
+    for one in scored:
+        candidate = one.candidate
+        step = steps.get(candidate.step_id)
+        if step is None:
+            steps[candidate.step_id] = _Step(one, [one])
+        else:
+            step.chunks.append(one)
+            if (-one.relevance, candidate.ordinal) < (-step.best.relevance, step.best.candidate.ordinal):
+                step.best = one
+        of_document[candidate.document_id] = max(of_document.get(candidate.document_id, 0.0), one.relevance)
+    for step in steps.values():
+        _weigh(step, of_document[step.document_id], question, policy)
+    return list(steps.values())
 
 
-def _ranked(
-    best: Scored,
-    chunks: Sequence[Scored],
-    of_document: float,
-    question: Question,
-    bm25: Bm25,
-    policy: RetrievalPolicy,
-) -> Ranked:
-    candidate = best.candidate
-    relevance = best.relevance
-    if question.fusion != "seed":
-        share = policy.ranking.document_share
-        relevance = (1.0 - share) * relevance + share * of_document
-    held = frozenset[str]().union(*(one.candidate.identifiers for one in chunks))
-    tier = _tier(candidate.document_id, held, question)
-    identifier_share = _identifier_share(held, question)
-    bonus = policy.ranking.identifier_bonus
-    score = relevance * (1.0 - bonus) + bonus * identifier_share if question.identifier_weights else relevance
-    age = age_in_days(candidate.occurred_at, question.now)
-    factor = 1.0
-    if candidate.kind != RUNBOOK and question.fusion != "seed" and tier == TIER_PLAIN and not question.ignore_age:
-        factor = decay(candidate.kind, age, policy.decay)
-    cosines = [value for one in chunks if (value := one.candidate.cosine) is not None]
-    return Ranked(
-        step_id=candidate.step_id,
-        document_id=candidate.document_id,
-        kind=candidate.kind,
-        step_number=candidate.step_number,
-        content_sha=candidate.content_sha,
-        score=score * factor,
-        tier=tier,
-        features={
-            "cosine": max(cosines) if cosines else None,
-            "bm25": max(one.bm25 for one in chunks),
-            "coverage": bm25.coverage([one.candidate for one in chunks]),
-            "identifiers": sorted(held),
-            "identifier_share": identifier_share,
-            "relevance": relevance,
-            "age_days": age,
-            "decay": factor,
-            "tier": tier,
-            "routed": candidate.document_id in question.routed,
-            "chunk_id": str(candidate.chunk_id),
-        },
-    )
+def _weigh(step: _Step, of_document: float, question: Question, policy: RetrievalPolicy) -> None:
+    """Fill in the score of a step from its chunks, its document, its identifiers and its age."""
+    ranking = policy.ranking
+    candidate = step.best.candidate
+    prototype = question.fusion == "seed"
+    share = 0.0 if prototype else ranking.document_share
+    step.relevance = (1.0 - share) * step.best.relevance + share * of_document
+    step.held = frozenset[str]().union(*(one.candidate.identifiers for one in step.chunks))
+    step.tier = _tier(candidate.document_id, step.held, question)
+    step.score = step.relevance
+    if question.identifier_weights and not prototype:
+        bonus = ranking.identifier_bonus
+        step.score = (1.0 - bonus) * step.score + bonus * _identifier_share(step.held, question)
+    if not step.is_runbook:
+        step.age = age_in_days(candidate.occurred_at, question.now)
+        if step.tier == TIER_PLAIN and not prototype and not question.ignore_age:
+            step.decay = decay(candidate.kind, step.age, policy.decay)
+            step.score *= step.decay
 
 
 def _tier(document: uuid.UUID, held: frozenset[str], question: Question) -> int:
@@ -166,81 +165,105 @@ def decay(kind: str, age: float, policy: DecayPolicy) -> float:
     return policy.floor + (1.0 - policy.floor) * math.exp2(-age / half_life)
 
 
-def _order(step: Ranked) -> tuple[int, float, bytes, int, bytes]:
-    return -step.tier, -step.score, step.document_id.bytes, step.step_number, step.step_id.bytes
+def _order(step: _Step) -> tuple[int, float, bytes, int, bytes]:
+    candidate = step.best.candidate
+    return -step.tier, -step.score, candidate.document_id.bytes, candidate.step_number, candidate.step_id.bytes
 
 
-def _fold(steps: Iterable[Ranked]) -> list[Ranked]:
+def _fold(steps: Iterable[_Step]) -> list[_Step]:
     """One of each content, the best-placed; equal ones that follow only raise its count."""
-    kept: dict[tuple[bool, str], Ranked] = {}
-    folded: dict[tuple[bool, str], int] = {}
+    kept: dict[tuple[bool, str], _Step] = {}
     for step in steps:
-        key = (step.kind == RUNBOOK, step.content_sha)
-        if key in kept:
-            folded[key] += 1
-        else:
-            kept[key] = step
-            folded[key] = 1
-    return [replace(step, features={**step.features, "folded": folded[key]}) for key, step in kept.items()]
+        first = kept.setdefault((step.is_runbook, step.best.candidate.content_sha), step)
+        if first is not step:
+            first.folded += 1
+    return list(kept.values())
 
 
-def _in_document_order(steps: Sequence[Ranked]) -> list[Ranked]:
+def _in_document_order(steps: Sequence[_Step]) -> list[_Step]:
     """Routed runbooks from their first step on: nothing but their name was asked for."""
     routed = [step for step in steps if step.tier == TIER_ROUTED]
-    first = {document: place for place, document in reversed(list(enumerate(step.document_id for step in routed)))}
-    routed.sort(key=lambda step: (first[step.document_id], step.step_number))
+    place: dict[uuid.UUID, int] = {}
+    for step in routed:
+        place.setdefault(step.document_id, len(place))
+    routed.sort(key=lambda step: (place[step.document_id], step.number))
     return [*routed, *(step for step in steps if step.tier != TIER_ROUTED)]
 
 
-def _spread(steps: Sequence[Ranked], policy: RankingPolicy, routed: frozenset[uuid.UUID]) -> list[Ranked]:
+def _spread(steps: Sequence[_Step], policy: RankingPolicy) -> list[_Step]:
     """Other runbooks get their turn before one fills the list; a runbook that is named is shown whole."""
     taken: dict[uuid.UUID, int] = {}
-    first: list[Ranked] = []
-    later: list[Ranked] = []
+    first: list[_Step] = []
+    later: list[_Step] = []
     for step in steps:
         taken[step.document_id] = taken.get(step.document_id, 0) + 1
-        within = taken[step.document_id] <= policy.steps_per_document or step.document_id in routed
+        within = taken[step.document_id] <= policy.steps_per_document or step.tier == TIER_ROUTED
         (first if within else later).append(step)
     return first + later
 
 
-def _share_out(runbooks: Sequence[Ranked], events: Sequence[Ranked], k: int, policy: RankingPolicy) -> list[Ranked]:
-    """`k` places between two lists that are ranked apart, then merged by score.
+def _share_out(runbooks: Sequence[_Step], events: Sequence[_Step], k: int, policy: RankingPolicy) -> list[_Step]:
+    """`k` places for two lists that are ranked apart, then merged by score.
 
-    Each list has a share that the other cannot take while it has something to show; exact hits come before shares.
+    Events take at most their share while there are runbooks to show; events that are named exactly are no part of it.
     """
-    exact_events = sum(1 for event in events if event.tier > TIER_PLAIN)
-    for_events = min(len(events), max(round(k * policy.event_share), min(exact_events, k), k - len(runbooks)))
-    if not runbooks:
-        return list(events[:k])
-    if exact_events == 0:
-        for_events = min(for_events, max(k - 1, 0))
-    chosen_events = list(events[:for_events])
-    chosen_runbooks = list(runbooks[: k - len(chosen_events)])
-    return _merge(chosen_runbooks, chosen_events)
+    exact = sum(1 for event in events if event.tier > TIER_PLAIN)
+    share = max(round(k * policy.event_share), k - len(runbooks))
+    if runbooks:
+        share = min(share, k - 1)
+    places = min(len(events), max(share, min(exact, k)))
+    return _merge(runbooks[: k - places], events[:places])
 
 
-def _merge(runbooks: list[Ranked], events: list[Ranked]) -> list[Ranked]:
+def _merge(runbooks: Sequence[_Step], events: Sequence[_Step]) -> list[_Step]:
     """Both lists keep their own order; of their heads the better goes first."""
-    merged: list[Ranked] = []
+    merged: list[_Step] = []
     i = j = 0
     while i < len(runbooks) and j < len(events):
-        runbook, event = runbooks[i], events[j]
-        if (event.tier, event.score) > (runbook.tier, runbook.score):
-            merged.append(event)
+        if (events[j].tier, events[j].score) > (runbooks[i].tier, runbooks[i].score):
+            merged.append(events[j])
             j += 1
         else:
-            merged.append(runbook)
+            merged.append(runbooks[i])
             i += 1
     return [*merged, *runbooks[i:], *events[j:]]
 
 
-def _present(steps: Sequence[Ranked]) -> list[Ranked]:
+def _present(steps: Sequence[_Step], question: Question, bm25: Bm25) -> list[Ranked]:
     """Scores that fall with the place, in [0, 1]: a tier is a band of its own above the plain ones."""
     top = max((step.tier for step in steps), default=0)
     presented: list[Ranked] = []
     last = 1.0
     for step in steps:
         last = min(last, (step.tier + min(1.0, max(0.0, step.score))) / (top + 1))
-        presented.append(replace(step, score=round(last, 6)))
+        presented.append(_presented(step, round(last, 6), question, bm25))
     return presented
+
+
+def _presented(step: _Step, score: float, question: Question, bm25: Bm25) -> Ranked:
+    candidate = step.best.candidate
+    cosines = [value for one in step.chunks if (value := one.candidate.cosine) is not None]
+    return Ranked(
+        step_id=candidate.step_id,
+        document_id=candidate.document_id,
+        kind=candidate.kind,
+        step_number=candidate.step_number,
+        content_sha=candidate.content_sha,
+        score=score,
+        tier=step.tier,
+        features={
+            "cosine": max(cosines) if cosines else None,
+            "bm25": max(one.bm25 for one in step.chunks),
+            "coverage": bm25.coverage([one.candidate for one in step.chunks]),
+            "identifiers": sorted(step.held),
+            "identifier_share": _identifier_share(step.held, question),
+            "relevance": step.relevance,
+            "age_days": step.age,
+            "decay": step.decay,
+            "tier": step.tier,
+            "routed": step.tier == TIER_ROUTED,
+            "folded": step.folded,
+            "chunk_id": str(candidate.chunk_id),
+            "sources": sorted({source for one in step.chunks for source in one.candidate.sources}),
+        },
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 from cairn_retriever import gate
 from cairn_retriever.lexical import Bm25, idf, selecting, weigh
 from cairn_retriever.metrics import Metrics
-from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, ParsedQuery, Prepared, Ranked, WeightedLexeme
+from cairn_retriever.model import EVENT, RUNBOOK, Candidate, Lexicon, ParsedQuery, Prepared, Ranked, WeightedLexeme
 from cairn_retriever.policy import RetrievalPolicy
-from cairn_retriever.ports import Index, QueryEmbedder, QueryVectors, Snapshot, Words
+from cairn_retriever.ports import Hints, Index, QueryEmbedder, QueryVectors, Snapshot
 from cairn_retriever.query import clean, parse
 from cairn_retriever.ranking import Question, rank
 from cairn_shared.api.search import SearchFilters, SearchRequest, SearchResponse
@@ -68,15 +68,16 @@ class Searcher:
             preparing.cancel()
         vectors, degraded = _of_this_corpus(vectors, degraded, read.prepared.state.fingerprint)
         watch.lap("prepare_ms")
-        async with self._index.snapshot(request.filters, request.k) as snapshot:
-            sources, candidates = await self._find(snapshot, request, read, vectors)
+        async with self._index.snapshot(request.filters, request.k, self._clock.now()) as snapshot:
+            candidates = await self._find(snapshot, request, read, vectors)
             watch.lap("candidates_ms")
             ranked = self._rank(candidates, request, read)
             watch.lap("rank_ms")
             hits = await snapshot.hits(ranked)
             state = snapshot.state
         watch.lap("show_ms")
-        self._metrics.searched(request, degraded, watch.total() / 1000, {name: len(c) for name, c in sources.items()})
+        sources = Counter(source for one in candidates for source in one.sources)
+        self._metrics.searched(request, degraded, watch.total() / 1000, sources)
         return SearchResponse(
             results=hits,
             mode=request.mode,
@@ -91,7 +92,7 @@ class Searcher:
     async def _read(self, query: ParsedQuery, filters: SearchFilters) -> Read:
         with_events = filters.kind != RUNBOOK
         prepared = await self._index.prepare(query, events=with_events)
-        runbooks = await self._index.lexicon(prepared.state, self._clock.now())
+        runbooks = await self._index.lexicon(prepared.state)
         state = prepared.state
         events = Lexicon(max(state.chunks - runbooks.chunks, 1), state.average_length, prepared.event_frequencies)
         holders = prepared.identifier_documents
@@ -119,26 +120,24 @@ class Searcher:
 
     async def _find(
         self, snapshot: Snapshot, request: SearchRequest, read: Read, vectors: QueryVectors | None
-    ) -> tuple[Mapping[str, list[uuid.UUID]], list[Candidate]]:
+    ) -> list[Candidate]:
         policy = self._policy.candidates
-        semantic_only = request.mode == "semantic" and vectors is not None
-        words = Words(
-            [] if semantic_only else selecting(read.lexemes, RUNBOOK, read.runbooks, policy),
-            [] if semantic_only else selecting(read.lexemes, "event", read.events, policy),
+        by_words = request.mode != "semantic" or vectors is None
+        hints = Hints(
+            lexemes=[one.lexeme for one in read.lexemes],
+            runbooks=read.runbooks,
+            events=read.events,
+            runbook_words=selecting(read.lexemes, RUNBOOK, read.runbooks, policy) if by_words else [],
+            event_words=selecting(read.lexemes, EVENT, read.events, policy) if by_words else [],
+            identifiers=list(read.prepared.identifier_documents),
+            routed=[route.document_id for route in read.prepared.routes],
         )
-        lexemes = [one.lexeme for one in read.lexemes]
-        identifiers = list(read.prepared.identifier_documents)
-        routed = [route.document_id for route in read.prepared.routes]
-        sources = dict(await snapshot.candidates(words, identifiers, routed, vectors))
-        ids = list(dict.fromkeys(chunk for found in sources.values() for chunk in found))
-        candidates, shas = await snapshot.fill(ids, lexemes, identifiers, vectors)
-        if len({one.content_sha for one in candidates}) < request.k and len(ids) >= policy.vector:
+        candidates = await snapshot.candidates(hints, vectors)
+        known = {one.content_sha for one in candidates}
+        if len(known) < request.k and len(candidates) >= policy.each:
             # Copies of few texts filled every source: look again for what is not a copy of them.
-            again = await snapshot.candidates(words, identifiers, routed, vectors, without=sorted(shas))
-            more = list(dict.fromkeys(chunk for found in again.values() for chunk in found if chunk not in set(ids)))
-            sources["beyond copies"] = more
-            candidates += (await snapshot.fill(more, lexemes, identifiers, vectors))[0]
-        return sources, candidates
+            candidates += await snapshot.candidates(hints, vectors, without=sorted(known))
+        return candidates
 
     def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read) -> list[Ranked]:
         total = max(read.prepared.state.chunks, 1)
@@ -173,7 +172,7 @@ class Searcher:
             policy=gate.policy_for(state.fingerprint, state.thresholds, self._policy.gate),
         )
 
-    def _explain(self, request: SearchRequest, read: Read, sources: Mapping[str, list[uuid.UUID]]) -> dict[str, Any]:
+    def _explain(self, request: SearchRequest, read: Read, sources: Mapping[str, int]) -> dict[str, Any]:
         return {
             "fusion": request.fusion,
             "alpha": self._policy.fusion.alpha,
@@ -191,7 +190,7 @@ class Searcher:
             "identifiers": dict(read.prepared.identifier_documents),
             "naming": sorted(read.naming),
             "routes": [{"document_id": str(one.document_id), "by": one.by} for one in read.prepared.routes],
-            "sources": {name: len(found) for name, found in sources.items()},
+            "sources": dict(sources),
             "runbook_chunks": read.runbooks.chunks,
         }
 

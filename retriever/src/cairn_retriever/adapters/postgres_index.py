@@ -6,14 +6,15 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from cairn_retriever.adapters.postgres_snapshot import PostgresSnapshot
-from cairn_retriever.adapters.quoting import quote_lexeme
-from cairn_retriever.adapters.scope import Scope
+from cairn_retriever.adapters.scope import Half, Scope
+from cairn_retriever.adapters.sql import Sources, quote_lexeme
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.model import CorpusState, Lexicon, ParsedQuery, Prepared, Route
 from cairn_retriever.policy import RetrievalPolicy
@@ -27,20 +28,22 @@ if TYPE_CHECKING:
     from cairn_shared.postgres import Connection, Pool
 
 MANY = 200
-"""Documents with an identifier, or chunks with a lexeme beyond the frequent ones, are not counted further than needed."""
+"""Steps with an identifier are counted up to here."""
 
-STATE = "SELECT epoch, fingerprint, chunks, average_length, refreshed_at IS NOT NULL AS refreshed, thresholds FROM corpus_state"
-
-LEXEMES = "SELECT tsvector_to_array(to_tsvector('english', $1))"
-
-IDENTIFIERS = f"""
-SELECT asked.identifier, held.documents
-FROM unnest($1::text[]) AS asked(identifier)
-CROSS JOIN LATERAL (
-    SELECT count(DISTINCT seen.document_id) AS documents
-    FROM (SELECT s.document_id FROM steps s WHERE s.identifiers @> ARRAY[asked.identifier] LIMIT {MANY}) AS seen
-) AS held
-WHERE held.documents > 0
+# Everything that is known of a query without its vector, in one row.
+PREPARE = """
+SELECT epoch, fingerprint, chunks, average_length, refreshed_at IS NOT NULL AS refreshed, thresholds, q.lexemes,
+       ARRAY(
+           SELECT coalesce(f.ndoc, 0) FROM unnest(q.lexemes) WITH ORDINALITY AS asked(lexeme, place)
+           LEFT JOIN lexeme_df f USING (lexeme) ORDER BY place
+       ) AS frequencies,
+       ARRAY(
+           SELECT (SELECT count(DISTINCT seen.document_id) FROM (
+               SELECT s.document_id FROM steps s WHERE s.identifiers @> ARRAY[asked.identifier] LIMIT $3
+           ) AS seen)
+           FROM unnest($2::text[]) WITH ORDINALITY AS asked(identifier, place) ORDER BY place
+       ) AS holders
+FROM corpus_state, (SELECT tsvector_to_array(to_tsvector('english', $1)) AS lexemes) AS q
 """
 
 # The name of a file is what stands between the last `/` and the last `.`: the expression of an index.
@@ -60,8 +63,6 @@ SELECT document_id, 'path', lower(regexp_replace(path, '^.*/|\\.[^./]*$', '', 'g
 WHERE kind = 'runbook' AND NOT deleted AND lower(regexp_replace(path, '^.*/|\\.[^./]*$', '', 'g')) = ANY($1::text[])
 """
 
-EVENT_FREQUENCIES = "SELECT lexeme, ndoc FROM lexeme_df WHERE lexeme = ANY($1::text[])"
-
 # Where the table of frequencies was not filled yet: counted now, but not beyond what a query may visit anyway.
 COUNTED_FREQUENCIES = """
 SELECT asked.lexeme, held.chunks
@@ -72,6 +73,15 @@ CROSS JOIN LATERAL (
 ) AS held
 """
 EVENT_SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'chunks'::regclass"
+
+# The settings end with the transaction, so that the next checkout has the defaults.
+BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+STATE = """
+SELECT epoch, fingerprint, chunks, average_length, refreshed_at IS NOT NULL AS refreshed, thresholds,
+       set_config('hnsw.ef_search', $1, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
+       set_config('hnsw.max_scan_tuples', $2, true), set_config('jit', 'off', true)
+FROM corpus_state
+"""
 
 LEXICON = "SELECT word, ndoc FROM ts_stat('SELECT tsv FROM chunks WHERE kind = ''runbook''')"
 LEXICON_SIZE = "SELECT count(*) AS chunks, coalesce(avg(length(tsv)), 0) AS average FROM chunks WHERE kind = 'runbook'"
@@ -90,26 +100,24 @@ class PostgresIndex:
         self._reading = asyncio.Lock()
 
     async def prepare(self, query: ParsedQuery, *, events: bool) -> Prepared:
-        """One checkout, a few point queries."""
-        limits = self._policy.candidates
+        """Everything about `query` that needs no vector."""
+        asked = list(query.identifiers[: self._policy.candidates.identifier_limit])
         try:
             async with self._pool.acquire() as connection:
-                state = await read_state(connection)
-                lexemes: list[str] = await connection.fetchval(LEXEMES, query.lexical_text) or []
-                asked = list(query.identifiers[: limits.identifier_limit])
-                held = await connection.fetch(IDENTIFIERS, asked) if asked else []
+                row = await connection.fetchrow(PREPARE, query.lexical_text, asked, MANY)
+                assert row is not None
+                state, lexemes = _state(row), row["lexemes"]
+                frequencies = dict(zip(lexemes, row["frequencies"], strict=True))
+                if events and lexemes and not (state.refreshed and state.chunks):
+                    state, frequencies = await self._counted(connection, state, lexemes)
                 routes = await self._routes(connection, query)
-                if events and lexemes:
-                    state, frequencies = await self._event_frequencies(connection, state, lexemes)
-                else:
-                    frequencies = {}
         except Exception as exc:
             raise _ours(exc) from exc
         return Prepared(
             state=state,
             lexemes=tuple(lexemes),
-            event_frequencies=frequencies,
-            identifier_documents={row["identifier"]: row["documents"] for row in held},
+            event_frequencies={lexeme: n for lexeme, n in frequencies.items() if n},
+            identifier_documents={one: n for one, n in zip(asked, row["holders"], strict=True) if n},
             routes=routes,
         )
 
@@ -127,22 +135,18 @@ class PostgresIndex:
                 found.setdefault(row["document_id"], row["by"])
         return tuple(Route(document, by) for document, by in sorted(found.items()))
 
-    async def _event_frequencies(
+    async def _counted(
         self, connection: Connection, state: CorpusState, lexemes: list[str]
     ) -> tuple[CorpusState, dict[str, int]]:
-        if state.refreshed and state.chunks:
-            rows = await connection.fetch(EVENT_FREQUENCIES, lexemes)
-            return state, {row["lexeme"]: row["ndoc"] for row in rows}
-        limit = self._policy.candidates.posting_budget
+        limit = self._policy.candidates.event_postings
         queries = [quote_lexeme(lexeme) for lexeme in lexemes]
         rows = await connection.fetch(COUNTED_FREQUENCIES, lexemes, queries, limit)
-        size = max(await connection.fetchval(EVENT_SIZE), max((row["chunks"] for row in rows), default=0))
-        counted = CorpusState(state.epoch, state.fingerprint, size, state.average_length, False, state.thresholds)
-        return counted, {row["lexeme"]: row["chunks"] for row in rows if row["chunks"]}
+        frequencies = {row["lexeme"]: row["chunks"] for row in rows}
+        size = max(await connection.fetchval(EVENT_SIZE), *frequencies.values())
+        return replace(state, chunks=size), frequencies
 
-    async def lexicon(self, state: CorpusState, now: datetime) -> Lexicon:
+    async def lexicon(self, state: CorpusState) -> Lexicon:
         """The runbooks' frequencies, read again when the epoch moved and the last reading is old enough."""
-        del now
         known = self._lexicon
         if known is not None and (known[0] == state.epoch or self._clock.monotonic() - known[1] < self._max_age):
             return known[2]
@@ -165,28 +169,28 @@ class PostgresIndex:
             return lexicon
 
     @asynccontextmanager
-    async def snapshot(self, filters: SearchFilters, k: int) -> AsyncIterator[PostgresSnapshot]:
-        """A read-only transaction: its settings end with it, so that the next checkout has the defaults."""
+    async def snapshot(self, filters: SearchFilters, k: int, now: datetime) -> AsyncIterator[PostgresSnapshot]:
+        """A read-only transaction with the settings of a search."""
         limits = self._policy.candidates
+        limit = max(limits.each, 2 * k)
+        scope = Scope(filters)
+        halves: tuple[Half, ...] = ("runbooks", "events")
+        sources = [Sources(half, scope, self._policy, now, limit) for half in halves if scope.includes(half)]
         try:
-            async with (
-                self._pool.acquire() as connection,
-                connection.transaction(isolation="repeatable_read", readonly=True),
-            ):
-                await connection.execute(
-                    f"SET LOCAL hnsw.ef_search = {min(1000, max(limits.ef_search, 4 * k))}; SET LOCAL hnsw.iterative_scan = relaxed_order;"
-                    f"SET LOCAL hnsw.max_scan_tuples = {limits.max_scan_tuples}; SET LOCAL jit = off"
-                )
-                state = await read_state(connection)
-                yield PostgresSnapshot(connection, state, Scope(filters), k, self._policy)
+            async with self._pool.acquire() as connection:
+                await connection.execute(BEGIN)
+                try:
+                    ef_search = min(1000, max(limits.ef_search, 2 * limit))
+                    row = await connection.fetchrow(STATE, str(ef_search), str(limits.max_scan_tuples))
+                    assert row is not None
+                    yield PostgresSnapshot(connection, _state(row), sources)
+                finally:
+                    await connection.execute("ROLLBACK")
         except Exception as exc:
             raise _ours(exc) from exc
 
 
-async def read_state(connection: Connection) -> CorpusState:
-    """The row of `corpus_state`."""
-    row = await connection.fetchrow(STATE)
-    assert row is not None
+def _state(row: Any) -> CorpusState:
     thresholds: Any = row["thresholds"]
     return CorpusState(
         epoch=row["epoch"],

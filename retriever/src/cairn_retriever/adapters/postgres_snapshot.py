@@ -1,22 +1,15 @@
-"""`Snapshot` over PostgreSQL: the candidate sources, the filling of scores, and the steps to show.
-
-Every vector source of the HNSW index asks for `ORDER BY embedding <=> query LIMIT n`, the one form that the index
-answers; scores are combined outside, and no distance is compared inside, which would make an iterative scan walk to its
-limit (pgvector's README, "Filtering" and "Iterative index scans").
-"""
+"""`Snapshot` over PostgreSQL: the candidate sources, the filling of scores, and the steps to show."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cairn_retriever.adapters import sql
-from cairn_retriever.adapters.quoting import all_of, quote_lexeme
-from cairn_retriever.adapters.scope import Half, Scope
+from cairn_retriever.adapters.sql import HITS, Sources, Statement, candidates, greatest_weight
 from cairn_retriever.model import RUNBOOK, Candidate, CorpusState, Ranked, Vector
-from cairn_retriever.policy import LexicalPolicy, RetrievalPolicy
-from cairn_retriever.ports import QueryVectors, Words
+from cairn_retriever.policy import LexicalPolicy
+from cairn_retriever.ports import Hints, QueryVectors
 from cairn_shared.api.search import Hit
 
 if TYPE_CHECKING:
@@ -24,118 +17,70 @@ if TYPE_CHECKING:
 
 
 class PostgresSnapshot:
-    """One consistent view of the index, restricted to a scope; `k` results are wanted of it."""
+    """One consistent view of the index, of the halves of the corpus that the request's filters leave."""
 
-    def __init__(
-        self, connection: Connection, state: CorpusState, scope: Scope, k: int, policy: RetrievalPolicy
-    ) -> None:
+    def __init__(self, connection: Connection, state: CorpusState, halves: Sequence[Sources]) -> None:
         self.state = state
         self._connection = connection
-        self._scope = scope
-        self._policy = policy
-        self._limit = max(policy.candidates.vector, 2 * k)
-        self._few_events: bool | None = None
+        self._halves = halves
 
     async def candidates(
-        self,
-        words: Words,
-        identifiers: Sequence[str],
-        routed: Sequence[uuid.UUID],
-        vectors: QueryVectors | None,
-        *,
-        without: Sequence[str] = (),
-    ) -> Mapping[str, list[uuid.UUID]]:
-        """Chunk ids by source, best first."""
-        found: dict[str, list[uuid.UUID]] = {}
-        for name, vector in _named(vectors):
-            if self._scope.includes("runbooks"):
-                found[f"runbook {name}"] = await self._run(sql.exact, "runbooks", vector, without)
-            if self._scope.includes("events"):
-                if await self._events_are_few():
-                    found[f"event {name}"] = await self._run(sql.exact, "events", vector, without)
-                else:
-                    found[f"event {name}"] = await self._run(sql.indexed, "events", vector, without)
-                    found[f"recent {name}"] = await self._run(sql.recent, "events", vector, without)
-        halves: tuple[tuple[Half, Sequence[tuple[str, float]]], ...] = (
-            ("runbooks", words.runbooks),
-            ("events", words.events),
-        )
-        for half, chosen in halves:
-            if chosen and self._scope.includes(half):
-                found[f"{half} words"] = await self._worded(half, chosen, without)
-        if identifiers:
-            found["identifiers"] = await self._identified(identifiers, without)
-        if routed and not without:
-            found["routed"] = await self._routed(routed)
+        self, hints: Hints, vectors: QueryVectors | None, *, without: Sequence[str] = ()
+    ) -> list[Candidate]:
+        """What any source proposes, every score filled in, ordered by chunk id."""
+        found: list[Candidate] = []
+        for sources in self._halves:
+            named = await self._proposals(replace(sources, without=without), hints, vectors)
+            if named:
+                found += await self._filled(named, hints, vectors, sources.policy.lexical)
         return found
 
-    async def _events_are_few(self) -> bool:
-        """Whether the filters leave so few events that comparing all is exact and cheap; an index scan could miss some."""
-        if not self._scope.restricted:
+    async def _proposals(
+        self, sources: Sources, hints: Hints, vectors: QueryVectors | None
+    ) -> list[tuple[str, Statement]]:
+        runbooks = sources.half == "runbooks"
+        named: list[tuple[str, Statement]] = []
+        exactly = bool(vectors) and (runbooks or await self._are_few(sources))
+        for name, vector in _named(vectors):
+            if exactly:
+                named.append((f"{sources.half} by {name}", sources.exact(vector)))
+            else:
+                named.append((f"{sources.half} by {name}", sources.indexed(vector)))
+                named.append((f"recent {sources.half} by {name}", sources.recent(vector)))
+        words = hints.runbook_words if runbooks else hints.event_words
+        if words:
+            lexicon = hints.runbooks if runbooks else hints.events
+            named.append((f"{sources.half} by words", sources.worded(words, lexicon)))
+        if hints.identifiers:
+            named.append((f"{sources.half} by identifiers", sources.identified(hints.identifiers)))
+        if hints.routed and runbooks:
+            named.append(("routed", sources.routed(hints.routed)))
+        return named
+
+    async def _are_few(self, sources: Sources) -> bool:
+        """Whether the filters leave so few that comparing all is cheap; an index scan could miss some."""
+        if not sources.scope.restricted:
             return False
-        if self._few_events is None:
-            limit = self._policy.candidates.exact_rows
-            text, args = sql.count(self._scope, limit + 1)
-            self._few_events = await self._connection.fetchval(text, *args) <= limit
-        return self._few_events
+        limit = sources.policy.candidates.exact_rows
+        counted = sources.count(limit + 1)
+        number: int = await self._connection.fetchval(counted.text, *counted.args)
+        return number <= limit
 
-    async def _run(
-        self, source: sql.VectorSource, half: Half, vector: Vector, without: Sequence[str]
-    ) -> list[uuid.UUID]:
-        text, args = source(self._scope, half, vector, without, self._limit, self._policy.candidates)
-        return _ids(await self._connection.fetch(text, *args))
-
-    async def _worded(self, half: Half, chosen: Sequence[tuple[str, float]], without: Sequence[str]) -> list[uuid.UUID]:
-        limit = max(self._policy.candidates.lexical, self._limit)
-        queries = [quote_lexeme(lexeme) for lexeme, _ in chosen]
-        weights = [weight for _, weight in chosen]
-        text, args = sql.worded(self._scope, half, queries, weights, without, limit, self._policy.lexical)
-        return _ids(await self._connection.fetch(text, *args))
-
-    async def _identified(self, identifiers: Sequence[str], without: Sequence[str]) -> list[uuid.UUID]:
-        limit = max(self._policy.candidates.identifier, self._limit)
-        text, args = sql.identified(self._scope, identifiers, without, limit)
-        return _ids(await self._connection.fetch(text, *args))
-
-    async def _routed(self, routed: Sequence[uuid.UUID]) -> list[uuid.UUID]:
-        text, args = sql.routed(self._scope, routed, max(self._policy.candidates.routed, self._limit))
-        return _ids(await self._connection.fetch(text, *args))
-
-    async def fill(
-        self,
-        chunks: Sequence[uuid.UUID],
-        lexemes: Sequence[str],
-        identifiers: Sequence[str],
-        vectors: QueryVectors | None,
-    ) -> tuple[list[Candidate], set[str]]:
-        """Every score of `chunks`, and the hashes of their embedded texts."""
-        if not chunks:
-            return [], set()
-        lexical = self._policy.lexical
-        text, args = sql.fill(
-            chunks,
-            [quote_lexeme(lexeme) for lexeme in lexemes],
-            field_weights(lexical),
-            all_of(lexemes),
-            identifiers,
-            vectors,
-        )
-        rows = await self._connection.fetch(text, *args)
-        scale = max(lexical.title, lexical.section, lexical.body)
-        return [_candidate(row, scale) for row in rows], {row["embed_sha"] for row in rows}
+    async def _filled(
+        self, named: Sequence[tuple[str, Statement]], hints: Hints, vectors: QueryVectors | None, lexical: LexicalPolicy
+    ) -> list[Candidate]:
+        statement = candidates([proposal for _, proposal in named], hints.lexemes, hints.identifiers, vectors, lexical)
+        rows = await self._connection.fetch(statement.text, *statement.args)
+        scale = greatest_weight(lexical)
+        names = [name for name, _ in named]
+        return [_candidate(row, names, scale) for row in rows]
 
     async def hits(self, ranked: Sequence[Ranked]) -> list[Hit]:
         """The steps to show, in the order given."""
         if not ranked:
             return []
-        rows = {row["step_id"]: row for row in await self._connection.fetch(sql.HITS, [one.step_id for one in ranked])}
+        rows = {row["step_id"]: row for row in await self._connection.fetch(HITS, [one.step_id for one in ranked])}
         return [_hit(rows[one.step_id], one) for one in ranked]
-
-
-def field_weights(lexical: LexicalPolicy) -> list[float]:
-    """`{D, C, B, A}` for ts_rank_cd, which wants them in [0, 1]: relative to the greatest."""
-    greatest = max(lexical.title, lexical.section, lexical.body)
-    return [lexical.body / greatest, lexical.body / greatest, lexical.section / greatest, lexical.title / greatest]
 
 
 def _named(vectors: QueryVectors | None) -> Iterator[tuple[str, Vector]]:
@@ -145,12 +90,9 @@ def _named(vectors: QueryVectors | None) -> Iterator[tuple[str, Vector]]:
             yield "refined vector", vectors.extra
 
 
-def _ids(rows: Sequence[Any]) -> list[uuid.UUID]:
-    return [row["chunk_id"] for row in rows]
-
-
-def _candidate(row: Any, scale: float) -> Candidate:
+def _candidate(row: Any, names: Sequence[str], scale: float) -> Candidate:
     return Candidate(
+        sources=tuple(names[place] for place in row["sources"]),
         chunk_id=row["chunk_id"],
         step_id=row["step_id"],
         document_id=row["document_id"],

@@ -1,4 +1,4 @@
-"""A request's filters as SQL conditions over `chunks c` and `documents d`. Values are always bound, never written in."""
+"""A request's filters as SQL conditions over `chunks c` and `documents d`. Values are bound, never written in."""
 
 from __future__ import annotations
 
