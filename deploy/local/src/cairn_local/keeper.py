@@ -150,6 +150,7 @@ class Keeper:
             if process.poll() is None:
                 log.warning("killed: it did not stop in time", process=self.unit.name, seconds=program.grace)
         await self._kill()
+        self.check()
         self._tell("stopped", "")
 
     async def _live_once(self) -> str:
