@@ -80,7 +80,7 @@ PIDS = itertools.count(4_000_000)  # over the kernel's largest: no signal can re
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
     def kill(pid: int, _: int) -> None:
         for process in made:
             if process.pid == pid and process.code is None:
@@ -119,7 +119,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         )
         return Stage(keeper, clock, made, told)
 
-    yield build
+    return build
 
 
 async def test_what_crashes_is_started_again_after_a_growing_wait(stage: Callable[..., Stage]) -> None:
