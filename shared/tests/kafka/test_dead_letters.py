@@ -77,13 +77,9 @@ def test_headers_fit_the_allowance_however_long_the_error_is() -> None:
 
 
 def test_the_error_is_named_with_its_root_cause() -> None:
-    try:
-        try:
-            raise KeyError("deep")
-        except KeyError as exc:
-            raise PermanentError("outer", stage="write") from exc
-    except PermanentError as exc:
-        why = failure_of(exc, stage="write", kind="permanent", attempts=1, first=THEN, last=THEN)
+    error = PermanentError("outer", stage="write")
+    error.__cause__ = KeyError("deep")
+    why = failure_of(error, stage="write", kind="permanent", attempts=1, first=THEN, last=THEN)
     assert why.exception_type == "cairn_shared.errors.PermanentError"
     assert why.cause == "builtins.KeyError"
     assert "deep" in why.stack

@@ -57,8 +57,7 @@ def test_an_offset_below_one_seen_before_is_refused() -> None:
 
 
 def test_the_end_of_the_log_moves_the_frontier_over_gaps_but_never_over_open_records() -> None:
-    tracker = OffsetTracker()
-    assert tracker.frontier is None
+    tracker = OffsetTracker(0)
     tracker.reached_end(4)
     assert tracker.frontier == 4
     tracker.hand_out(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -100,7 +101,7 @@ def test_a_transient_error_repeats_the_same_batch_with_growing_pauses_until_it_w
         await asyncio.sleep(60)
         assert [offsets for _, offsets in bench.batches] == [list(range(10))] * 7
         times = [at for at, _ in bench.batches]
-        pauses = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+        pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
         for pause, ceiling in zip(pauses, (1, 2, 4, 8, 8, 8), strict=True):
             assert ceiling / 2 <= pause <= ceiling
         held = [mail.held for mail in bench.mail if isinstance(mail, Held)]
