@@ -29,16 +29,20 @@ from cairn_gateway.adapters.redis_receipts import RedisReceipts
 from cairn_gateway.adapters.retriever import HttpRetriever
 from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator, AuthPolicy
+from cairn_gateway.declared import DeclaredRepositories
 from cairn_gateway.dependencies import State
 from cairn_gateway.importing import MAX_IMPORT_BYTES
+from cairn_gateway.intake import Intake
 from cairn_gateway.lease import Leadership, LeasePolicy
 from cairn_gateway.metrics import Metrics, RequestMetrics
 from cairn_gateway.overview import Overview
 from cairn_gateway.reconcile import ReconcilePolicy, Reconciler
 from cairn_gateway.relay import Relay, RelayPolicy
+from cairn_gateway.repositories import Repositories, RepositoryTimer, TimerPolicy
 from cairn_gateway.routes import ROUTERS
 from cairn_gateway.settings import GatewaySettings
 from cairn_gateway.settle import SettlePolicy, Settler
+from cairn_gateway.sources.signatures import Secrets
 from cairn_shared import mongo, redis
 from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.errors import Unavailable
@@ -46,6 +50,8 @@ from cairn_shared.health import Readiness
 from cairn_shared.http import open_client
 from cairn_shared.kafka.producer import EventProducer, open_producer
 from cairn_shared.logging import get_logger
+from cairn_shared.repositories.hosts import Hosts
+from cairn_shared.repositories.store import RepositoryStore
 from cairn_shared.retry import until_up
 from cairn_shared.runbooks.outbox import OUTBOX
 from cairn_shared.runbooks.store import RunbookStore, WritePolicy
@@ -62,6 +68,10 @@ BODY_LIMIT = 1024 * 1024
 BODY_LIMITS = {
     "/runbooks/import": 2 * MAX_IMPORT_BYTES,  # JSON escapes take up to twice the Markdown
     "/runbooks": 4 * 1024 * 1024,
+    "/webhooks/github": 25 * 1024 * 1024,  # GitHub's own limit
+    "/webhooks": 5 * 1024 * 1024,
+    "/events": 5 * 1024 * 1024,
+    "/v1/logs": 5 * 1024 * 1024,
 }
 """Bytes of a request body by path prefix; the first that fits counts."""
 
@@ -122,7 +132,8 @@ async def open_gateway(
         users = MongoUsers(database, clock)
         executions = MongoRecords(database["executions"], "started_at", EXECUTION_INDEXES)
         feedback = MongoRecords(database["feedback"], "created_at", FEEDBACK_INDEXES)
-        for collection in (store, outbox, inbox, users, executions, feedback):
+        declarations = RepositoryStore(database, clock)
+        for collection in (store, outbox, inbox, users, executions, feedback, declarations):
             await until_up("mongo indexes", collection.ensure_indexes)
 
         leases = MongoLeases(database["leases"])
@@ -146,6 +157,18 @@ async def open_gateway(
         lease_policy = LeasePolicy(settings.lease_seconds)
         leadership = Leadership(leases, _holder(), clock, metrics, lease_policy)
 
+        accepter = Accepter(
+            publisher=publisher,
+            inbox=inbox,
+            receipts=receipts,
+            wake=relay.wake,
+            clock=clock,
+            metrics=metrics,
+            policy=AcceptPolicy(settings.inbox, settings.accept_timeout, max_event_bytes=max_event_bytes),
+        )
+        hosts = Hosts(settings)
+        repositories, repository_timer = await _open_repositories(settings, hosts, declarations, accepter, clock)
+
         readiness.register("mongo", lambda: mongo.ping(database))
         dependencies = Readiness()
         dependencies.register("mongo", lambda: mongo.ping(database))
@@ -160,6 +183,7 @@ async def open_gateway(
                 group.create_task(settler.run())
                 group.create_task(reconciler.run())
                 group.create_task(wakeups.run())
+                group.create_task(repository_timer.run())
 
         await stack.enter_async_context(_background(leadership.run(lead), _warm_up(producer)))
         yield State(
@@ -174,15 +198,10 @@ async def open_gateway(
             index=retriever,
             searcher=retriever,
             asking=Asking(HttpAnswerer(answerer_http), store, metrics),
-            accepter=Accepter(
-                publisher=publisher,
-                inbox=inbox,
-                receipts=receipts,
-                wake=relay.wake,
-                clock=clock,
-                metrics=metrics,
-                policy=AcceptPolicy(settings.inbox, settings.accept_timeout, max_event_bytes=max_event_bytes),
-            ),
+            accepter=accepter,
+            intake=Intake(accepter, _secrets(settings), DeclaredRepositories(declarations), metrics),
+            repositories=repositories,
+            hosts=hosts,
             reconciler=reconciler,
             overview=Overview(
                 dependencies=dependencies,
@@ -237,6 +256,32 @@ def _answers_ready(client: httpx.AsyncClient, name: str) -> Callable[[], Corouti
             raise Unavailable(name)
 
     return check
+
+
+async def _open_repositories(
+    settings: GatewaySettings, hosts: Hosts, declarations: RepositoryStore, accepter: Accepter, clock: Clock
+) -> tuple[Repositories, RepositoryTimer]:
+    """The use cases of repositories, with those of the file declared."""
+    repositories = Repositories(declarations, hosts, accepter, clock)
+    if settings.runbook_repos:
+        await repositories.apply_file(settings.runbook_repos)
+    policy = TimerPolicy(interval=timedelta(seconds=settings.repo_sync_interval))
+    return repositories, RepositoryTimer(declarations, repositories, clock, policy)
+
+
+def _secrets(settings: GatewaySettings) -> dict[str, Secrets]:
+    """The secrets by source."""
+    names = {
+        "github": "github_webhook_secret",
+        "gitlab": "gitlab_webhook_token",
+        "jira": "jira_webhook_secret",
+        "alertmanager": "alertmanager_token",
+        "pagerduty": "pagerduty_webhook_secret",
+    }
+    return {
+        source: Secrets(name.upper(), getattr(settings, name), getattr(settings, f"{name}_previous"))
+        for source, name in names.items()
+    }
 
 
 def _holder() -> str:

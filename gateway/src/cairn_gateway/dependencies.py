@@ -15,12 +15,15 @@ from cairn_gateway.adapters.mongo_records import MongoRecords
 from cairn_gateway.adapters.mongo_users import MongoUsers
 from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator
+from cairn_gateway.intake import Intake
 from cairn_gateway.model import Principal, Role
 from cairn_gateway.overview import Overview
 from cairn_gateway.ports import Index, Limiter, Receipts, Searcher, Spool
 from cairn_gateway.reconcile import Reconciler
+from cairn_gateway.repositories import Repositories
 from cairn_shared.clock import Clock
 from cairn_shared.errors import Forbidden
+from cairn_shared.repositories.hosts import Hosts
 from cairn_shared.runbooks.store import RunbookStore
 
 
@@ -40,6 +43,9 @@ class State:
     searcher: Searcher
     asking: Asking
     accepter: Accepter
+    intake: Intake
+    repositories: Repositories
+    hosts: Hosts
     reconciler: Reconciler
     overview: Overview
     authenticator: Authenticator

@@ -39,6 +39,18 @@ class Metrics:
             ("kept_by",),
             registry=registry,
         )
+        self.deliveries = Counter(
+            "cairn_deliveries_total",
+            "Deliveries by source and outcome: accepted, ignored, refused, malformed, unavailable.",
+            ("source", "outcome"),
+            registry=registry,
+        )
+        self.source_events = Counter(
+            "cairn_source_events_total",
+            "Events made of deliveries, by source and type.",
+            ("source", "type"),
+            registry=registry,
+        )
         self.published = Counter(
             "cairn_relay_published_total",
             "Entries that the relay took to Kafka, or could not: published, refused, failed.",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
+from cairn_gateway.repository_file import read_file
+from cairn_shared.errors import InvalidInput
+from cairn_shared.repositories.hosts import RepositorySettings
 from cairn_shared.settings import (
     AnswererClientSettings,
     KafkaSettings,
@@ -13,11 +16,53 @@ from cairn_shared.settings import (
     RedisSettings,
     RetrieverClientSettings,
     ServiceSettings,
+    Settings,
 )
 
 
+def _readable(path: str) -> str:
+    """Refuse at the start what would otherwise fail later."""
+    try:
+        read_file(path)
+    except InvalidInput as exc:
+        raise ValueError(exc.detail) from exc
+    return path
+
+
+class SourceSettings(Settings):
+    """The secrets by which sources prove themselves. Without its secret a source is refused.
+
+    The `_previous` ones are accepted as well, so that a secret can be changed without losing deliveries.
+    """
+
+    github_webhook_secret: SecretStr | None = None
+    github_webhook_secret_previous: SecretStr | None = None
+    gitlab_webhook_token: SecretStr | None = None
+    gitlab_webhook_token_previous: SecretStr | None = None
+    jira_webhook_secret: SecretStr | None = None
+    jira_webhook_secret_previous: SecretStr | None = None
+    alertmanager_token: SecretStr | None = None
+    alertmanager_token_previous: SecretStr | None = None
+    pagerduty_webhook_secret: SecretStr | None = None
+    pagerduty_webhook_secret_previous: SecretStr | None = None
+    runbook_repos: Annotated[
+        Annotated[str, AfterValidator(_readable)] | None,
+        Field(description="A YAML file that declares runbook repositories."),
+    ] = None
+    repo_sync_interval: Annotated[float, Field(gt=0, description="Seconds after which a repository is synced.")] = (
+        3600.0
+    )
+
+
 class GatewaySettings(
-    ServiceSettings, KafkaSettings, MongoSettings, RedisSettings, RetrieverClientSettings, AnswererClientSettings
+    ServiceSettings,
+    KafkaSettings,
+    MongoSettings,
+    RedisSettings,
+    RetrieverClientSettings,
+    AnswererClientSettings,
+    SourceSettings,
+    RepositorySettings,
 ):
     """Everything the gateway reads from the environment."""
 

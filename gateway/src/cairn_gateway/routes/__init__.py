@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from cairn_gateway.routes import ask, executions, feedback, ingest, runbooks, search, status, users, verify
+from cairn_gateway.routes import (
+    ask,
+    events,
+    executions,
+    feedback,
+    ingest,
+    logs,
+    repos,
+    runbooks,
+    search,
+    status,
+    users,
+    verify,
+    webhooks,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     runbooks.router,
@@ -16,4 +30,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     users.router,
     status.router,
     verify.router,
+    webhooks.router,
+    logs.router,
+    events.router,
+    repos.router,
 )

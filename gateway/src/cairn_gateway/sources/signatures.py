@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pydantic import SecretStr
@@ -44,6 +44,10 @@ class Secrets:
         if not found:
             raise NotConfigured(f"deliveries of this source are refused until {self.setting} is set")
         return found
+
+
+Check = Callable[[Mapping[str, str], bytes, Secrets], None]
+"""Raises `Unauthenticated` unless the headers prove the body."""
 
 
 def check_github(headers: Mapping[str, str], body: bytes, secrets: Secrets) -> None:
