@@ -30,7 +30,6 @@ _STEP_LIST = re.compile(r"(\d{1,4})([a-z]?)(?:\s*[-\u2013\u2014]\s*(\d{1,4}))?")
 _ONLY_STEPS = re.compile(r"[\da-z,\s\u2013\u2014&-]{1,100}")
 _ID = re.compile(r"[a-z0-9]{4}")
 _ID_SEPARATORS = re.compile(r"[,;\s]+")
-_BEFORE_MARK = re.compile(r"[ \t]+(?=[.,;:!?]|$)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -118,12 +117,11 @@ def extract(text: str, resolver: Resolver) -> Extracted:
     for start, stop in sorted(spans):
         if start < end:
             continue  # inside the one before: a bracket in a title
-        pieces.append(text[end:start])
+        pieces.append(text[end:start].rstrip(" \t"))
         references.append(text[start + 1 : stop - 1])
         end = stop
     pieces.append(text[end:])
-    joined = "".join(pieces) if references else text
-    return Extracted(text=_BEFORE_MARK.sub("", joined).strip(), references=tuple(dict.fromkeys(references)))
+    return Extracted(text="".join(pieces).strip(), references=tuple(dict.fromkeys(references)))
 
 
 def _bracketed(text: str) -> list[tuple[int, int]]:

@@ -35,13 +35,15 @@ class Evidence:
         heads = [f"{item.passage.title}\n{item.passage.section}" for item in cited]
         raw = "\n".join([*texts, *(text for text in filled if text not in texts)])
         about = "\n".join([*heads, raw])
-        amounts = frozenset(quantities(without_steps(about)))
+        # On one line, so that a number and its unit may be on two; without `go to step 3`, which is no quantity.
+        measured = without_steps(squeezed(about))
+        amounts = frozenset(quantities(measured))
         return cls(
             raw=raw,
             squeezed=squeezed(raw),
             folded=folded(about),
-            clauses=tuple(clauses(spoken("\n".join([*heads, *texts])))),
-            numbers=frozenset(number for number, _ in quantities(about)) | frozenset(digits(about)),
+            clauses=tuple(clauses(spoken("\n\n".join(texts)))),
+            numbers=frozenset(number for number, _ in amounts) | frozenset(digits(measured)),
             quantities=amounts,
             identifiers=frozenset(identifiers(about)),
             stems=frozenset(content_stems(about)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -184,6 +184,11 @@ def stem(word: str) -> str:
     return word.rstrip("e") if len(word) > 4 else word
 
 
+_RISKY_STEMS: Final = [
+    ({stem(word) for word in verbs}, {stem(word) for word in (*verbs, *others)}) for verbs, others in _RISKY
+]
+
+
 def words(text: str) -> list[str]:
     """Lower-case words and numbers of `text`."""
     return _WORD.findall(text.lower())
@@ -203,14 +208,9 @@ def clauses(text: str) -> Iterator[Clause]:
             yield Clause(frozenset(stems), _NEGATION.search(part) is not None, every)
 
 
-def risky_verbs(text: str) -> list[set[str]]:
-    """For each thing in `text` that is hard to take back, the stems by which a step may call it."""
-    present = {stem(word) for word in words(text)}
-    return [
-        {stem(word) for word in (*verbs, *others)}
-        for verbs, others in _RISKY
-        if {stem(word) for word in verbs} & present
-    ]
+def risky_verbs(stems: Collection[str]) -> list[set[str]]:
+    """For each thing among `stems` that is hard to take back, the stems by which a step may call it."""
+    return [names for verbs, names in _RISKY_STEMS if not verbs.isdisjoint(stems)]
 
 
 def opposes(clause: Clause, known: Sequence[Clause], overlap: float) -> bool:
@@ -224,6 +224,9 @@ def opposes(clause: Clause, known: Sequence[Clause], overlap: float) -> bool:
             if any(opposite in item.all_stems for item in near) and not any(word in item.all_stems for item in near):
                 return True
     return False
+
+
+_WRAPPED = re.compile(r"(?<!\n)\n(?!\s{0,20}(?:\n|[-*+>|#]|\d{1,3}[.)]))")
 
 
 def spoken(text: str) -> str:
@@ -240,4 +243,4 @@ def spoken(text: str) -> str:
             pieces.append(f" {' '.join(inner)} ")
         end = code.end
     pieces.append(text[end:])
-    return "".join(pieces)
+    return _WRAPPED.sub(" ", "".join(pieces))

@@ -58,6 +58,8 @@ class Policy:
     """Part of a claim's content stems that must occur in what it cites."""
     same_clause: float = 0.6
     """Overlap from which a clause of the claim and one of the step are about the same thing."""
+    margin: float = 0.2
+    """How much better a clause may fit one that says the opposite than one that agrees."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def _tidy(text: str) -> str:
 
 
 _URL = re.compile(
-    r"(?:\b[a-z][a-z0-9+.-]{1,20}:|(?<![:/\w]))//[^\s<>()\[\]\"'`]{1,2000}|\b(?:mailto|javascript|data):\S{1,2000}",
+    r"(?:\b[a-z][a-z0-9+.-]{1,20}:|(?<![:/\w]))//[^\s<>\[\]\"'`]{1,2000}|\b(?:mailto|javascript|data):\S{1,2000}",
     re.IGNORECASE,
 )
 _HOST = re.compile(
@@ -141,11 +143,21 @@ def _markup(text: str, prose: str, evidence: Evidence) -> Iterator[tuple[Fault, 
         if squeezed(link) not in evidence.squeezed and link.partition("](")[2][:-1] not in evidence.raw:
             yield "link", link
     for pattern in (_URL, _HOST):
-        for url in pattern.findall(text):
-            if not whole(url.rstrip(".,;:!?)*_'\"").casefold(), evidence.folded):
+        for url in pattern.findall(prose):
+            if not any(whole(form, evidence.folded) for form in _without_punctuation(url.casefold())):
                 yield "link", url
-            elif not evidence.has_runbook and ("//" in url or ":" in url):
-                yield "event as instruction", url
+    if not evidence.has_runbook and (url := _URL.search(text)):
+        yield "event as instruction", url[0]
+
+
+def _without_punctuation(url: str) -> Iterator[str]:
+    """The forms in which an address may stand at the end of a sentence, in brackets or in emphasis."""
+    yield url
+    bare = url.rstrip(".,;:!?'\"")
+    yield bare
+    yield bare.rstrip("*_")
+    if bare.count(")") > bare.count("("):
+        yield bare.rstrip(")").rstrip(".,;:!?'\"")
 
 
 def _code(text: str, evidence: Evidence) -> Iterator[tuple[Fault, str]]:
@@ -218,12 +230,20 @@ def _meaning(text: str, evidence: Evidence, policy: Policy) -> Iterator[tuple[Fa
         yield "negation", ""
     if any(opposes(clause, evidence.clauses, policy.same_clause) for clause in said_clauses):
         yield "opposite", ""
-    for group in risky_verbs(prose):
-        if not group & evidence.stems and not any(verb in evidence.folded for verb in group):
-            yield "risky verb", min(group)
+    for clause in said_clauses:
+        yield from _risky(clause, evidence, policy)
     said = content_stems(text)
     if said and len(said & evidence.stems) / len(said) < policy.min_overlap:
         yield "overlap", ""
+
+
+def _risky(clause: Clause, evidence: Evidence, policy: Policy) -> Iterator[tuple[Fault, str]]:
+    """What is hard to take back must be in a step, and so must most of what it is to be done to."""
+    for group in risky_verbs(clause.all_stems):
+        known = group & evidence.stems or any(re.search(rf"\b{verb}", evidence.folded) for verb in group)
+        objects = clause.stems - group
+        if not known or (objects and len(objects & evidence.stems) / len(objects) < policy.min_overlap):
+            yield "risky verb", min(group & clause.all_stems)
 
 
 def _turned_round(clause: Clause, known: Sequence[Clause], policy: Policy) -> bool:
@@ -233,6 +253,6 @@ def _turned_round(clause: Clause, known: Sequence[Clause], policy: Policy) -> bo
         overlap = len(clause.stems & other.stems) / len(clause.stems)
         best[other.negated] = max(best[other.negated], overlap)
     same, opposite = best[clause.negated], best[not clause.negated]
-    if opposite >= policy.same_clause and same < min(opposite, policy.same_clause):
+    if opposite >= policy.same_clause and same < opposite - policy.margin:
         return True
     return clause.negated and same == 0.0

@@ -1,0 +1,157 @@
+"""The service over HTTP, with a real PostgreSQL, a real Redis, and servers in place of retriever and model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from answerer_fakes import (
+    GOOD,
+    FakeRetriever,
+    ScriptedModel,
+    claims_script,
+    make_event,
+    make_hit,
+    make_search,
+    serving,
+)
+
+from cairn_answerer.app import create_app
+from cairn_answerer.settings import AnswererSettings
+from cairn_shared.api.ask import REFUSAL
+
+Settings = Callable[..., AnswererSettings]
+pytestmark = pytest.mark.usefixtures("index")
+
+
+async def ask(url: str, question: str = "How do I recover the replica?", **body: Any) -> dict[str, Any]:
+    async with httpx.AsyncClient(timeout=20) as client:
+        response = await client.post(f"{url}/ask", json={"question": question, **body})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def test_a_supported_answer_carries_markers_written_by_code(make_settings: Settings) -> None:
+    async with serving(create_app(make_settings())) as url:
+        answer = await ask(url)
+    assert answer["mode"] == "full"
+    assert answer["degraded"] is False
+    assert answer["claims"][0]["citations"] == [
+        {
+            "runbook_id": "pg-replica",
+            "title": "PostgreSQL replica, fallen behind",
+            "step": 1,
+            "marker": "[PostgreSQL replica, fallen behind, Step 1]",
+        }
+    ]
+    assert answer["answer"].splitlines()[0].endswith("[PostgreSQL replica, fallen behind, Step 1]")
+    cited = {source["step"] for source in answer["sources"] if source["cited"]}
+    assert cited == {1, 2}
+    assert answer["freshness"]["index_time"] is None
+    assert answer["request_id"]
+
+
+async def test_without_a_model_the_matching_procedure_is_shown_in_order(make_settings: Settings) -> None:
+    settings = make_settings(llm_base_url=None, llm_api_key=None, llm_model=None)
+    async with serving(create_app(settings)) as url:
+        answer = await ask(url)
+    assert (answer["mode"], answer["degraded_reason"]) == ("excerpts", "llm_not_configured")
+    places = [answer["answer"].index(f"Step {number}]") for number in (1, 2, 3, 4)]
+    assert places == sorted(places)
+    assert [source["step"] for source in answer["sources"] if source["cited"]] == [1, 2, 3, 4]
+
+
+async def test_the_second_time_the_answer_comes_from_the_cache(make_settings: Settings, model: ScriptedModel) -> None:
+    async with serving(create_app(make_settings())) as url:
+        first = await ask(url)
+        second = await ask(url, "  how do I RECOVER the   replica? ")
+    assert (first["mode"], second["mode"]) == ("full", "cached")
+    assert second["claims"] == first["claims"]
+    assert second["request_id"] != first["request_id"]
+    assert len(model.calls) == 1
+
+
+async def test_commands_carry_a_label_and_the_alerts_values(make_settings: Settings, retriever: FakeRetriever) -> None:
+    retriever.answer = make_search(make_hit(4))
+    async with serving(create_app(make_settings(llm_base_url=None, llm_api_key=None))) as url:
+        answer = await ask(url, alert={"name": "PodStuck", "labels": {"namespace": "prod", "pod": "pg-1"}})
+    commands = {source["step"]: source["commands"] for source in answer["sources"]}
+    assert commands[4] == [
+        {"text": "kubectl -n prod delete pod pg-1 --grace-period=30", "safety": "destructive", "unfilled": []}
+    ]
+    assert commands[3][0]["safety"] == "changes state"
+
+
+async def test_events_are_told_apart_from_runbooks(
+    make_settings: Settings, retriever: FakeRetriever, model: ScriptedModel
+) -> None:
+    retriever.answer = make_search(make_event("Deployment orders-42 raised pool_size to 200", kind="deployment"))
+
+    async def script(call: Any, writer: Any) -> None:
+        await claims_script(("Deployment orders-42 raised pool_size to 200.", call.event_ids))(call, writer)
+
+    model.scripts = [script]
+    async with serving(create_app(make_settings())) as url:
+        answer = await ask(url, "what changed in orders-42?")
+    assert "Reported by events" in answer["answer"]
+    assert answer["claims"][0]["citations"][0]["marker"] == "[deployment: orders, 2026-11-20]"
+
+
+async def test_nothing_relevant_is_refused_without_asking_the_model(
+    make_settings: Settings, retriever: FakeRetriever, model: ScriptedModel
+) -> None:
+    """Pitfall 22."""
+    retriever.answer = make_search(make_hit(1), enough=False)
+    async with serving(create_app(make_settings())) as url:
+        answer = await ask(url, "What is the capital of France?")
+    assert (answer["mode"], answer["answer"]) == ("refused", REFUSAL)
+    assert answer["claims"] == answer["sources"] == []
+    assert model.calls == []
+
+
+async def test_the_model_may_refuse_and_code_writes_the_sentence(make_settings: Settings, model: ScriptedModel) -> None:
+    """Pitfall 22: the second gate, and `answerable` without any claim."""
+    model.scripts = [claims_script(answerable=False)]
+    async with serving(create_app(make_settings())) as url:
+        first = await ask(url, "one?")
+        model.scripts = [claims_script(answerable=True)]
+        second = await ask(url, "two?")
+    for answer in (first, second):
+        assert (answer["mode"], answer["answer"], answer["claims"]) == ("refused", REFUSAL, [])
+        assert not any(source["cited"] for source in answer["sources"])
+
+
+async def test_bad_input_names_the_field(make_settings: Settings) -> None:
+    async with serving(create_app(make_settings())) as url, httpx.AsyncClient() as client:
+        for body, field in (
+            ({"question": " "}, "question"),
+            ({"question": "x", "k": 99}, "k"),
+            ({"question": "x", "nonsense": 1}, "nonsense"),
+            ({"question": "x", "wait_for": ["no-uuid"]}, "wait_for.0"),
+        ):
+            response = await client.post(f"{url}/ask", json=body)
+            assert response.status_code == 422
+            assert response.json()["field"] == field
+        assert (
+            await client.post(f"{url}/ask", content=b"{", headers={"content-type": "application/json"})
+        ).status_code == 400
+
+
+async def test_metrics_have_their_names(make_settings: Settings, model: ScriptedModel) -> None:
+    async with serving(create_app(make_settings())) as url, httpx.AsyncClient() as client:
+        await ask(url)
+        model.scripts = [GOOD]
+        metrics = (await client.get(f"{url}/metrics")).text
+    for line in (
+        'cairn_requests_total{outcome="full"} 1.0',
+        "# TYPE cairn_llm_failures_total counter",
+        'cairn_cache_events_total{result="miss"} 1.0',
+        "cairn_request_seconds_count",
+        "cairn_retrieval_seconds_count 1.0",
+        "cairn_llm_seconds_count 1.0",
+        "cairn_circuit_state 0.0",
+    ):
+        assert line in metrics
