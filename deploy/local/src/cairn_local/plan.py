@@ -90,6 +90,12 @@ def build(
         "INBOX": "always" if embedded else "fallback",
         "CAIRN_PUBLIC_URL": environ.get("CAIRN_PUBLIC_URL") or address["gateway"],
     }
+    consumer = {
+        # All replicas share one embedder and its two cores: a batch of long runbooks may wait for others' batches.
+        "EMBEDDER_TIMEOUT": environ.get("EMBEDDER_TIMEOUT") or "60",
+        # Tansu holds the first join of a group for half of this.
+        **({"CONSUMER_SESSION_TIMEOUT": environ.get("CONSUMER_SESSION_TIMEOUT") or "6"} if embedded else {}),
+    }
     units = [
         Unit(stores["postgres"], when_ready=_migrations(dsn)),
         Unit(stores["redis"]),
@@ -109,7 +115,7 @@ def build(
                 services.consumer(
                     number,
                     ports[f"ingest-consumer-{number}"],
-                    {**everyone, **repositories, **kafka, **pg_dsn, **mongo_uri, **embedder},
+                    {**everyone, **repositories, **kafka, **pg_dsn, **mongo_uri, **embedder, **consumer},
                 ),
                 needs=("postgres", "mongo", "kafka"),
             )
