@@ -43,6 +43,7 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, EmbedderC
     poison_max_share: Annotated[float, Field(gt=0, le=1, description="Share of dead letters that stops it.")] = 0.5
     lexeme_interval: Annotated[float, Field(gt=0, description="Seconds between refreshes of word statistics.")] = 30.0
     ledger_days: Annotated[int, Field(ge=1, description="How long the ends of events are kept.")] = 90
+    embedder_timeout: Annotated[float, Field(gt=0, description="Seconds for one request of some passages.")] = 30.0
     git_sha: Annotated[str | None, Field(description="Of the build, for dead letters.")] = None
 
     def policy(self) -> ConsumerPolicy:
