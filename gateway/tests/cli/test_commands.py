@@ -19,6 +19,7 @@ SOURCE = {
     "runbook_id": "redis-down", "title": "Redis down [urgent]", "step": 2, "label": "2", "section": "Steps", "path": "redis/down.md",
     "lines": [12, 20], "commit": "0123456789abcdef", "cited": True, "score": 0.8123, "commands": [
         {"text": "redis-cli ping", "safety": "read-only"},
+        {"text": "SELECT 1,\n  2;", "safety": "read-only"},
         {"text": "redis-cli -h <host> shutdown", "safety": "destructive", "unfilled": ["<host>"]},
     ],
 }  # fmt: skip
@@ -52,9 +53,12 @@ def test_an_answer_is_shown_with_its_mode_sources_and_commands(gateway: FakeGate
         "mode excerpts, degraded: llm not configured, 0.250 s",
         "cited\tredis-down\t2\tRedis down [urgent]\tredis/down.md:12-20\t0123456789\t0.812",
         "\tother\t2\tRedis down [urgent]\tredis/down.md:12-20\t0123456789\t0.812",
-        "Commands of Redis down [urgent], step 2",
-        "  [read-only] redis-cli ping",
-        "  [destructive] redis-cli -h <host> shutdown   fill in: <host>",
+        "",
+        "Commands of Redis down [urgent]",
+        "  2  read-only      redis-cli ping",
+        "  2  read-only      SELECT 1,",
+        "                      2;",
+        "  2  destructive    redis-cli -h <host> shutdown   fill in: <host>",
         "redis-down: answered from revision 3, revision 4 is on its way",
     ]
     assert last_body(gateway) == {"question": "why is Redis down?"}

@@ -46,6 +46,14 @@ def test_the_nearest_stack_wins(checkout: Path) -> None:
     assert (target.url, target.key) == ("http://127.0.0.1:9000", None)
 
 
+def test_a_named_home_is_the_only_place_to_look(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("home")
+    (elsewhere / "env").write_text("CAIRN_API_KEY=other\n")
+    assert find_target({"CAIRN_HOME": str(elsewhere)}, checkout).key == "other"
+    assert find_target({"CAIRN_HOME": ".cairn"}, checkout).key == "local-key"
+    assert find_target({"CAIRN_HOME": "nowhere"}, checkout).url == DEFAULT_URL
+
+
 def test_the_environment_overrides_the_file(checkout: Path) -> None:
     target = find_target({"CAIRN_URL": "https://cairn.example.com/", "CAIRN_API_KEY": "mine"}, checkout)
     assert (target.url, target.key) == ("https://cairn.example.com", "mine")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from textwrap import indent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cairn_gateway.cli import screen
 from cairn_gateway.cli.markdown import styled
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Json = dict[str, Any]
 
@@ -71,7 +76,7 @@ def show_sources(sources: Sequence[Json]) -> None:
             "Title": source["title"],
             "Source": place(source.get("path"), source.get("lines"), source.get("url")),
             "Commit": (source.get("commit") or "")[:COMMIT_CHARACTERS],
-            "Score": float(source["score"]),
+            "Score": float(source["score"]) or "",  # a step shown for completeness was not searched for
         }
         for source in sorted(sources, key=lambda source: not source.get("cited"))
     ]
@@ -86,25 +91,26 @@ def show_sources(sources: Sequence[Json]) -> None:
 
 
 def show_commands(sources: Sequence[Json]) -> None:
-    """The commands of the cited steps (of all, when none is cited) with their safety."""
+    """The commands of the cited steps (of all, when none is cited), by runbook, each with its step and safety."""
     from rich.text import Text
 
     shown = [source for source in sources if source.get("cited")] or sources
-    for source in shown:
-        commands = source.get("commands") or []
-        if not commands:
-            continue
-        screen.say(
-            Text(f"Commands of {screen.clean(source['title'])}, step {source.get('label') or source['step']}", "bold")
-        )
-        for command in commands:
-            safety = command["safety"]
-            line = Text.assemble("  ", (f"[{safety}]", SAFETY_STYLES.get(safety, "")), " ")
-            text = screen.clean(command["text"])
-            line.append(text if "\n" not in text else "\n" + indent(text, "    "))
-            if command.get("unfilled"):
-                line.append(f"   fill in: {', '.join(map(screen.clean, command['unfilled']))}", "yellow")
-            screen.say(line)
+    for title, steps in groupby((source for source in shown if source.get("commands")), key=itemgetter("title")):
+        screen.say(Text(f"\nCommands of {screen.clean(title)}", "bold"))
+        for source in steps:
+            for command in source["commands"]:
+                screen.say(_command(str(source.get("label") or source["step"]), command))
+
+
+def _command(step: str, command: Json) -> Text:
+    from rich.text import Text
+
+    safety, text = command["safety"], screen.clean(command["text"])
+    line = Text.assemble(f"{step:>3}  ", (f"{safety:<13}", SAFETY_STYLES.get(safety, "")), "  ")
+    line.append(text if "\n" not in text else indent(text, " " * line.cell_len).lstrip())
+    if command.get("unfilled"):
+        line.append(f"   fill in: {', '.join(map(screen.clean, command['unfilled']))}", "yellow")
+    return line
 
 
 def show_freshness(answer: Json) -> None:

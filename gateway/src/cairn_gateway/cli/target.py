@@ -1,10 +1,13 @@
-"""Where Cairn is and with which key: environment, then `.cairn/env` of the one-machine stack, then the default."""
+"""Where Cairn is and with which key: environment, then `.cairn/env` of the one-machine stack, then the default.
+
+`.cairn` is looked for in this folder and its parents; CAIRN_HOME names it outright, for `cairn-local` too.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,7 +17,9 @@ from cairn_gateway.cli.exits import UsageError
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL_VARIABLE = "CAIRN_URL"
 KEY_VARIABLE = "CAIRN_API_KEY"
-ENV_FILE = Path(".cairn") / "env"
+HOME_VARIABLE = "CAIRN_HOME"
+HOME = Path(".cairn")
+ENV_FILE = "env"
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ def find_target(environ: Mapping[str, str], folder: Path) -> Target:
         UsageError: an address or key cannot be one.
     """
     warnings: list[str] = []
-    stored = _stored(folder, warnings)
+    stored = _stored(_candidates(environ, folder), warnings)
     stored_url = stored.get(URL_VARIABLE)
     url = _checked_url(environ.get(URL_VARIABLE) or stored_url or DEFAULT_URL)
     key = environ.get(KEY_VARIABLE)
@@ -65,8 +70,8 @@ def parse_env(text: str) -> dict[str, str]:
     return values
 
 
-def _stored(folder: Path, warnings: list[str]) -> dict[str, str]:
-    for path in _candidates(folder):
+def _stored(candidates: Iterable[Path], warnings: list[str]) -> dict[str, str]:
+    for path in candidates:
         try:
             found = path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -87,9 +92,12 @@ def _stored(folder: Path, warnings: list[str]) -> dict[str, str]:
     return {}
 
 
-def _candidates(folder: Path) -> Iterator[Path]:
+def _candidates(environ: Mapping[str, str], folder: Path) -> Iterator[Path]:
+    if chosen := environ.get(HOME_VARIABLE):
+        yield folder / chosen / ENV_FILE
+        return
     for parent in (folder, *folder.parents):
-        yield parent / ENV_FILE
+        yield parent / HOME / ENV_FILE
 
 
 def _distrust(found: os.stat_result) -> str | None:
