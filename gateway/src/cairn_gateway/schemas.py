@@ -434,6 +434,8 @@ class FeedbackBody(Body):
 class FeedbackView(FeedbackBody):
     """Feedback as recorded."""
 
+    model_config = ConfigDict(extra="ignore")
+
     id: str
     user_id: str
     created_at: datetime

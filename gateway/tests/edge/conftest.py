@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import pytest
@@ -27,7 +27,7 @@ from cairn_gateway.app import create_app
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.settings import GatewaySettings
 from cairn_shared import mongo
-from cairn_shared.clock import Clock, SystemClock
+from cairn_shared.clock import SystemClock
 from cairn_shared.runbooks.store import RunbookStore
 from cairn_shared.settings import KafkaSettings, MongoSettings
 
@@ -143,7 +143,7 @@ class Upstream:
         self.headers.append(dict(request.headers))
         if self.refusal:
             return JSONResponse(self.refusal[1], self.refusal[0])
-        gate = {"best_cosine": None, "best_coverage": 0, "identifiers_asked": [], "identifiers_found": []}
+        gate: Json = {"best_cosine": None, "best_coverage": 0, "identifiers_asked": [], "identifiers_found": []}
         gate |= {"routed": False, "enough": False}
         body = {"results": [], "mode": "hybrid", "gate": gate, "epoch": 1, "fingerprint": None, "timings": {}}
         return JSONResponse(body, self.status)
@@ -274,18 +274,17 @@ def clock() -> StillClock:
     return StillClock()
 
 
-def _is_clock(clock: StillClock) -> Clock:
-    return clock
+class Eventually(Protocol):
+    """Waits until an async condition gives something true, and gives it back."""
 
-
-Eventually = Callable[[Callable[[], Any]], Any]
+    def __call__(self, condition: Callable[[], Awaitable[Any]], within: float = 10.0) -> Awaitable[Any]: ...
 
 
 @pytest.fixture
-def eventually() -> Callable[..., Any]:
+def eventually() -> Eventually:
     """Wait until an async condition gives something true, at most `within` seconds; gives it back."""
 
-    async def wait(condition: Callable[[], Any], within: float = 10.0) -> Any:
+    async def wait(condition: Callable[[], Awaitable[Any]], within: float = 10.0) -> Any:
         async with asyncio.timeout(within):
             while not (found := await condition()):
                 await asyncio.sleep(0.01)

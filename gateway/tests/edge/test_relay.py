@@ -177,9 +177,7 @@ async def test_a_write_by_another_process_wakes_the_relay_through_the_change_str
     database: mongo.Database, store: RunbookStore, eventually: Eventually
 ) -> None:
     woken: list[int] = []
-    watching = asyncio.create_task(
-        MongoWakeups(database, (OUTBOX,), SystemClock(), lambda: woken.append(1)).run()
-    )
+    watching = asyncio.create_task(MongoWakeups(database, (OUTBOX,), SystemClock(), lambda: woken.append(1)).run())
 
     async def awake() -> bool:
         return bool(woken)

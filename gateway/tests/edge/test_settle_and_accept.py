@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -15,7 +16,7 @@ from cairn_gateway.adapters.mongo_spool import MongoSpool, SpoolPolicy
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.model import Entry
 from cairn_gateway.relay import Relay, RelayPolicy
-from cairn_gateway.settle import Settler, SettlePolicy
+from cairn_gateway.settle import SettlePolicy, Settler
 from cairn_shared import mongo
 from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerEntry, LedgerState
 from cairn_shared.errors import TooLarge, TransientError, Unavailable
@@ -169,9 +170,7 @@ async def test_after_a_failure_kafka_is_left_alone_for_a_while(fallback: World) 
     assert fallback.kafka.log == ["d"]
 
 
-async def test_without_kafka_and_mongodb_nothing_is_accepted(
-    fallback: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_kafka_and_mongodb_nothing_is_accepted(fallback: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(_: Sequence[Event]) -> None:
         raise Unavailable("mongo")
 
@@ -237,10 +236,10 @@ async def test_an_entry_that_never_settles_is_published_again_less_and_less_ofte
             times.append(second)
         world.clock.advance(1)
         await world.settler.settle(world.inbox)
-    waits = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    waits = [later - earlier for earlier, later in pairwise(times)]
     assert len(waits) >= 3
     assert waits[0] >= 10
-    assert all(longer >= 1.5 * shorter for shorter, longer in zip(waits, waits[1:], strict=False))
+    assert all(longer >= 1.5 * shorter for shorter, longer in pairwise(waits))
 
 
 async def test_while_the_retriever_is_away_nothing_is_settled_or_published_again(world: World) -> None:

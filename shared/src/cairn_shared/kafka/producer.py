@@ -3,14 +3,16 @@
 confluent-kafka's AIOProducer refuses headers and `produce_batch` drops them, so this is the plain Producer with
 delivery callbacks resolved into futures and one thread that polls for them.
 
-An idempotent producer that meets a fatal error (a broker that lost its log answers UNKNOWN_PRODUCER_ID) never sends
-again, so it is replaced by a new one: what was under way fails as `Unavailable`, and its callers try again.
+A broker that lost its log does not know our producer id. librdkafka then either meets a fatal error or asks for ever,
+depending on what was under way, and never sends again. So a producer is replaced after a fatal error, and when records
+time out while none came through: what was under way fails as `Unavailable`, and its callers try again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -56,7 +58,10 @@ class EventProducer:
             "log_level": 2,
             "error_cb": _log_error,
         }
+        self._patience = settings.kafka_delivery_timeout
         self._producer = Producer(self._config)
+        self._last_good = time.monotonic()
+        self._stuck = False
         self._waiting: set[asyncio.Future[Delivery]] = set()
         self._replacing = threading.Lock()
         self._loop = asyncio.get_running_loop()
@@ -85,6 +90,7 @@ class EventProducer:
         future: asyncio.Future[Delivery] = self._loop.create_future()
 
         def delivered(error: KafkaError | None, message: Message) -> None:
+            self._judge(error)
             self._loop.call_soon_threadsafe(_resolve, future, error, message)
 
         where: dict[str, Any] = {} if partition is None else {"partition": partition}
@@ -115,14 +121,24 @@ class EventProducer:
             try:
                 self._producer.poll(0.1)
             except KafkaException as exc:
-                if exc.args[0].fatal():
-                    self._replace()
+                self._stuck = self._stuck or exc.args[0].fatal()
+            if self._stuck:
+                self._replace()
+
+    def _judge(self, error: KafkaError | None) -> None:
+        """Called for each delivery report, on the polling thread."""
+        now = time.monotonic()
+        if error is None:
+            self._last_good = now
+        elif error.code() == KafkaError._MSG_TIMED_OUT:  # noqa: SLF001
+            self._stuck = now - self._last_good >= self._patience
 
     def _replace(self) -> None:
         with self._replacing:
             self._producer = Producer(self._config)
+            self._last_good, self._stuck = time.monotonic(), False
             abandoned = list(self._waiting)
-        log.warning("the producer met a fatal error and was replaced", under_way=len(abandoned))
+        log.warning("the producer could not send any more and was replaced", under_way=len(abandoned))
         self._loop.call_soon_threadsafe(_abandon, abandoned)
 
     def close(self, timeout: float) -> int:

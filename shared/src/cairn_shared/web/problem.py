@@ -58,15 +58,18 @@ async def _ours(_: Request, exc: Exception) -> Response:
 
 async def _validation(_: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError)
-    errors = [
-        {"field": ".".join(str(part) for part in error["loc"] if part != "body") or "body", "message": error["msg"]}
-        for error in exc.errors()
-    ]
+    errors = [{"field": _field(error), "message": error["msg"]} for error in exc.errors()]
     first = errors[0]
     status = 400 if any(error["type"] == "json_invalid" for error in exc.errors()) else 422
     return problem(
         status, "Invalid input", f"{first['field']}: {first['message']}", field=first["field"], errors=errors[:20]
     )
+
+
+def _field(error: dict[str, Any]) -> str:
+    if error["type"] == "json_invalid":  # its place is an offset, not a field
+        return "body"
+    return ".".join(str(part) for part in error["loc"] if part != "body") or "body"
 
 
 async def _http(_: Request, exc: Exception) -> Response:

@@ -1,0 +1,145 @@
+"""`/ask` and `/search`: passed on, streamed, cancelled, and answered even when there is no answerer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from cairn_gateway.sse import Frame, frames
+
+if TYPE_CHECKING:
+    from gateway.tests.edge.conftest import Upstream
+
+SOURCE = {
+    "runbook_id": "redis-oom",
+    "title": "Redis",
+    "step": 1,
+    "label": "1",
+    "section": "",
+    "revision": 1,
+    "cited": True,
+    "score": 1.0,
+}
+
+
+def sse(event: str, data: Any) -> bytes:
+    return f"event: {event}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+async def test_a_question_is_passed_on_with_its_ids_and_answered(client: httpx.AsyncClient, upstream: Upstream) -> None:
+    body = {"question": "  Why?  ", "k": 3, "filters": {"service": "redis"}, "alert": {"name": "RedisDown"}}
+    answer = await client.post("/ask", json=body, headers={"x-request-id": "incident-7"})
+    assert answer.json()["answer"] == "Restart it."
+    assert (upstream.asked[0]["question"], upstream.asked[0]["k"]) == ("Why?", 3)
+    assert upstream.asked[0]["alert"]["name"] == "RedisDown"
+    assert upstream.headers[0]["x-request-id"] == "incident-7"
+    assert upstream.headers[0]["traceparent"].startswith("00-")
+    assert "authorization" not in upstream.headers[0]
+
+
+async def test_a_newer_revision_of_a_cited_runbook_is_told(client: httpx.AsyncClient, upstream: Upstream) -> None:
+    for text in ("Look.", "Look twice."):
+        await client.put("/runbooks/redis-oom", json={"title": "Redis", "steps": [text]})
+    upstream.answer["sources"] = [SOURCE, {**SOURCE, "runbook_id": "unknown"}, {**SOURCE, "kind": "alert"}]
+    pending = [{"runbook_id": "redis-oom", "indexed_revision": 1, "latest_revision": 2}]
+    answer = (await client.post("/ask", json={"question": "Why?"})).json()
+    assert answer["freshness"]["pending"] == pending
+    upstream.frames = [sse("sources", []), sse("done", upstream.answer)]
+    streamed = await client.post("/ask", json={"question": "Why?", "stream": True})
+    done = streamed.text.split("event: done\ndata: ")[1]
+    assert json.loads(done)["freshness"]["pending"] == pending
+    upstream.answer["sources"] = [{**SOURCE, "revision": 2}]
+    answer = (await client.post("/ask", json={"question": "Why?"})).json()
+    assert answer["freshness"]["pending"] == []
+
+
+async def test_a_refused_question_is_refused_with_the_answerers_words(
+    client: httpx.AsyncClient, upstream: Upstream
+) -> None:
+    upstream.refusal = (422, {"detail": "min_revision: no such runbook", "field": "min_revision"})
+    for stream in (False, True):
+        answer = await client.post("/ask", json={"question": "Why?", "stream": stream})
+        assert answer.status_code == 422
+        assert (answer.json()["detail"], answer.json()["field"]) == ("min_revision: no such runbook", "min_revision")
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+async def test_without_an_answerer_the_answer_says_so(
+    client: httpx.AsyncClient, upstream: Upstream, status: int
+) -> None:
+    upstream.status = status
+    answer = await client.post("/ask", json={"question": "Why?"})
+    assert answer.status_code == 200
+    assert (answer.json()["mode"], answer.json()["degraded"]) == ("unavailable", True)
+    assert answer.json()["degraded_reason"] == f"answerer answered {status}"
+    streamed = await client.post("/ask", json={"question": "Why?", "stream": True})
+    assert streamed.status_code == 200
+    assert json.loads(streamed.text.removeprefix("event: done\ndata: "))["mode"] == "unavailable"
+
+
+async def test_a_stream_that_breaks_off_ends_with_an_honest_done(
+    client: httpx.AsyncClient, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken() -> Any:
+        yield sse("sources", [])
+        raise RuntimeError("the answerer crashed")
+
+    monkeypatch.setattr(upstream, "_frames", broken)
+    streamed = await client.post("/ask", json={"question": "Why?", "stream": True})
+    assert streamed.text.startswith("event: sources")
+    assert '"mode":"unavailable"' in streamed.text.split("event: done")[1]
+
+
+async def test_events_are_streamed_as_they_come_and_a_client_that_leaves_cancels_the_question(
+    client: httpx.AsyncClient, upstream: Upstream
+) -> None:
+    upstream.frames = [sse("sources", [SOURCE]), sse("claim", {"text": "Restart it."})]
+    upstream.endless = True
+    async with client.stream("POST", "/ask", json={"question": "Why?", "stream": True}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["cache-control"] == "no-store"
+        received = b""
+        async for chunk in response.aiter_bytes():
+            received += chunk
+            if b"event: claim" in received:
+                break
+        assert not upstream.stream_cancelled.is_set()
+    async with asyncio.timeout(5):
+        await upstream.stream_cancelled.wait()
+
+
+async def test_a_search_is_passed_on(client: httpx.AsyncClient, upstream: Upstream) -> None:
+    answer = await client.post("/search", json={"query": "wal", "mode": "keyword", "k": 2})
+    assert (answer.status_code, answer.json()["results"]) == (200, [])
+    assert (upstream.asked[0]["query"], upstream.asked[0]["mode"], upstream.asked[0]["k"]) == ("wal", "keyword", 2)
+    upstream.refusal = (503, {})
+    away = await client.post("/search", json={"query": "wal"})
+    assert (away.status_code, away.json()["dependency"]) == (503, "retriever")
+    assert "retry-after" in away.headers
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+async def test_frames_are_whole_however_the_stream_is_cut(size: int) -> None:
+    text = sse("sources", [1]) + b": comment\r\n\r\n" + b"event: done\r\ndata: a\r\ndata: b\r\n\r\n" + b"data: cut"
+
+    async def chunks() -> Any:
+        for start in range(0, len(text), size):
+            yield text[start : start + size]
+
+    found = [frame async for frame in frames(chunks())]
+    assert b"".join(frame.raw for frame in found) == text
+    assert [(frame.event, frame.data) for frame in found] == [
+        ("sources", b"[1]"),
+        ("message", b""),
+        ("done", b"a\nb"),
+        ("message", b"cut"),
+    ]
+
+
+def test_a_frame_of_ours_reads_back() -> None:
+    frame = Frame.of("done", {"a": "line\nbreak"})
+    assert (frame.event, json.loads(frame.data)) == ("done", {"a": "line\nbreak"})
