@@ -57,7 +57,7 @@ _END_OF_COMMAND = re.compile(r"\s*(?:[;|`)\"'\]}]|&&|$)")
 
 def whole(piece: str, text: str) -> bool:
     """`piece` occurs in `text` as a whole: `-f` does not occur in `--force`, nor `/data` in `/data/x`."""
-    start = text.find(piece)
+    start = text.find(piece) if piece else -1
     while start >= 0:
         end = start + len(piece)
         before, after = text[start - 1 : start], text[end : end + 2]

@@ -12,8 +12,8 @@ from cairn_answerer.words import word_set
 
 _WORD = re.compile(r"[a-z][a-z']*|\d+")
 _CLAUSE_END = re.compile(
-    r"[.!?;:,()\n]|\s[-\u2013\u2014]\s"
-    r"|\b(?:and|but|because|since|so that|while|whereas|which|otherwise|although|then)\b"
+    r"[!?;()\n]|[.:,](?!\w)|\s[-\u2013\u2014]\s"
+    r"|\b(?:and|but|because|since|so that|while|whereas|which|otherwise|although|then|if|when|until|once)\b"
 )
 
 _STOP: Final = word_set(
@@ -61,6 +61,10 @@ _NEGATION = re.compile(
     r"|forbid\w*"
     r"|refuse[sd]?|unless|n't|\w+n't|dont|cant|wont|shouldnt|mustnt|isnt|arent|doesnt)\b"
 )
+_BEFORE_ORDER: Final = word_set(
+    "do not never always please then first now next just only you must should can may should also finally again"
+)
+_NEGATING: Final = word_set("do does did not no never don't doesn't please the a an it this that is are be always just")
 _MASKED: Final = word_set("no not never without unless and but or since then while on off up down")
 _RISKY: Final[tuple[tuple[set[str], set[str]], ...]] = (
     ({"delete", "remove", "drop", "erase", "wipe", "purge"}, set()),
@@ -169,6 +173,8 @@ class Clause:
     negated: bool
     all_stems: frozenset[str]
     """Those of the little words too: `before` and `on` matter where their opposite stands."""
+    orders: str | None = None
+    """The stem of the verb with which it begins, where it reads like an order: `drop the slot`, `do not drop it`."""
 
 
 def stem(word: str) -> str:
@@ -184,6 +190,7 @@ def stem(word: str) -> str:
     return word.rstrip("e") if len(word) > 4 else word
 
 
+_NEGATING_STEMS: Final = frozenset(stem(word) for word in _NEGATING)
 _RISKY_STEMS: Final = [
     ({stem(word) for word in verbs}, {stem(word) for word in (*verbs, *others)}) for verbs, others in _RISKY
 ]
@@ -200,12 +207,26 @@ def content_stems(text: str) -> set[str]:
 
 
 def clauses(text: str) -> Iterator[Clause]:
-    """The clauses of `text` that say something."""
+    """The clauses of `text` that say something. `Do not, if it is full, drop it` negates what comes next."""
+    carried = False
     for part in _CLAUSE_END.split(text.lower()):
-        stems = content_stems(part)
+        said = words(part)
+        negated = carried or _NEGATION.search(part) is not None
+        every = frozenset(stem(word) for word in said)
+        # `Go to step 9` has no word of content, but must not become `do not go to step 9`.
+        stems = frozenset(content_stems(part)) or every - _NEGATING_STEMS
+        carried = negated and bool(said) and not stems
         if stems:
-            every = frozenset(stem(word) for word in words(part))
-            yield Clause(frozenset(stems), _NEGATION.search(part) is not None, every)
+            yield Clause(stems, negated, every, _order(said))
+
+
+def _order(said: Sequence[str]) -> str | None:
+    """The first word of a clause, past what may stand before an order."""
+    for word in said:
+        if word in _BEFORE_ORDER or word.endswith("n't"):
+            continue
+        return None if word in _STOP or word.isdigit() else stem(word)
+    return None
 
 
 def risky_verbs(stems: Collection[str]) -> list[set[str]]:

@@ -181,7 +181,7 @@ _PATH = re.compile(r"(?<![\w/.:-])(?:~|\.{1,2})?/[\w.@%+*~-]+(?:/[\w.@%+*~-]*)*"
 def _literals(prose: str, evidence: Evidence) -> Iterator[tuple[Fault, str]]:
     """Flags, paths, identifiers and commands that stand in the prose of a claim."""
     for flag in _FLAG.findall(prose):
-        if not whole(squeezed(flag), evidence.squeezed):
+        if not whole(squeezed(flag).rstrip("."), evidence.squeezed):
             yield "flag", flag
     for path in _PATH.findall(prose):
         bare = path.rstrip(".")
@@ -255,4 +255,8 @@ def _turned_round(clause: Clause, known: Sequence[Clause], policy: Policy) -> bo
     same, opposite = best[clause.negated], best[not clause.negated]
     if opposite >= policy.same_clause and same < opposite - policy.margin:
         return True
-    return clause.negated and same == 0.0
+    if clause.negated and same == 0.0:
+        return True
+    # `Shrink it` where the step knows the word only from `never shrink it`.
+    said = {other.negated for other in known if clause.orders in other.stems} if clause.orders else set()
+    return bool(said) and clause.negated not in said
