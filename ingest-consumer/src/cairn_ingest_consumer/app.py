@@ -25,7 +25,10 @@ from cairn_ingest_consumer.limits import PoisonLimit, PoisonPolicy
 from cairn_ingest_consumer.metrics import IngestMetrics
 from cairn_ingest_consumer.model import PIPELINE
 from cairn_ingest_consumer.ports import EventHandler
+from cairn_ingest_consumer.repositories.handler import SyncMetrics, SyncRepositories
+from cairn_ingest_consumer.repositories.sync import RepositorySync, SyncPolicy
 from cairn_ingest_consumer.settings import IngestSettings
+from cairn_shared import mongo
 from cairn_shared.clock import SystemClock
 from cairn_shared.embedder_client import EmbedderClient, open_client
 from cairn_shared.errors import TransientError, Unavailable
@@ -37,11 +40,18 @@ from cairn_shared.kafka.engine import ConsumerEngine, FaulthandlerAlarm
 from cairn_shared.kafka.producer import open_producer
 from cairn_shared.logging import get_logger
 from cairn_shared.postgres import open_pool, ping
+from cairn_shared.repositories.hosts import Hosts
+from cairn_shared.repositories.readers import open_reader
+from cairn_shared.repositories.store import RepositoryStore
 from cairn_shared.retry import until_up
+from cairn_shared.runbooks.store import RunbookStore, WritePolicy
 
 log = get_logger(__name__)
 
 SERVICE = "ingest-consumer"
+EVENT_HEADROOM = 64 * 1024
+"""Bytes of the largest Kafka record that key and headers may take."""
+
 DOCUMENT_TYPES = ("runbook.upserted", "runbook.deleted", *(t for t, m in PAYLOADS.items() if m is SourceDocument))
 
 
@@ -100,7 +110,11 @@ async def _open(
     )
     metrics = IngestMetrics(registry)
     index = IndexDocuments(PostgresDocumentStore(pool), models, HttpEmbedder(embedder), metrics, clock)
-    handlers: Mapping[str, EventHandler] = dict.fromkeys(DOCUMENT_TYPES, index)
+    ledger = PostgresLedger(pool)
+    handlers: Mapping[str, EventHandler] = {
+        **dict.fromkeys(DOCUMENT_TYPES, index),
+        **await _sync_handlers(settings, stack, registry, ledger, clock),
+    }
     ingest = Ingest(
         handlers,
         attempts=PostgresAttempts(pool, settings.consumer_group),
@@ -111,7 +125,7 @@ async def _open(
             pipeline=PIPELINE,
             git_sha=settings.git_sha,
         ),
-        ledger=PostgresLedger(pool),
+        ledger=ledger,
         metrics=metrics,
         clock=clock,
         isolation=Isolation(),
@@ -123,7 +137,7 @@ async def _open(
     policy = settings.policy()
     engine = ConsumerEngine(
         lambda: ConfluentConsumer(settings, settings.consumer_group, client_id, policy),
-        settings.consumer_topics,
+        settings.topics(),
         ingest,
         policy=policy,
         observer=observer,
@@ -132,6 +146,33 @@ async def _open(
     )
     readiness.register("consumer", lambda: _consuming(engine, observer))
     return engine
+
+
+async def _sync_handlers(
+    settings: IngestSettings,
+    stack: AsyncExitStack,
+    registry: CollectorRegistry,
+    ledger: PostgresLedger,
+    clock: SystemClock,
+) -> dict[str, EventHandler]:
+    """The handler of pushes. MongoDB may be away: only the partitions of pushes wait for it."""
+    mongo_settings = settings.mongo()
+    if mongo_settings is None:
+        return {}
+    database = await stack.enter_async_context(mongo.open_database(mongo_settings, SERVICE, wait=False))
+    repositories = RepositoryStore(database, clock)
+    policy = WritePolicy(max_event_bytes=settings.kafka_max_message_bytes - EVENT_HEADROOM)
+    sync = RepositorySync(
+        RunbookStore(database, clock, policy),
+        repositories,
+        open_reader,
+        clock,
+        SyncPolicy(budget=settings.repo_sync_budget, timeout=settings.repo_timeout),
+    )
+    handler = SyncRepositories(
+        sync, repositories, hosts=Hosts(settings), ledger=ledger, metrics=SyncMetrics(registry), clock=clock
+    )
+    return {"repo.pushed": handler}
 
 
 async def _passed(event: asyncio.Event) -> None:

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
-from cairn_shared.events import TOPIC_EVENTS, TOPIC_RUNBOOKS
+from cairn_shared.events import TOPIC_EVENTS, TOPIC_REPO_CHANGES, TOPIC_RUNBOOKS
 from cairn_shared.kafka.policy import ConsumerPolicy
-from cairn_shared.settings import EmbedderClientSettings, KafkaSettings, PostgresSettings, ServiceSettings
+from cairn_shared.repositories.hosts import RepositorySettings
+from cairn_shared.settings import (
+    EmbedderClientSettings,
+    KafkaSettings,
+    MongoSettings,
+    PostgresSettings,
+    ServiceSettings,
+)
 
 
-class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, EmbedderClientSettings):
+class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, EmbedderClientSettings, RepositorySettings):
     """Environment variables of `python -m cairn_ingest_consumer`."""
+
+    mongo_uri: Annotated[
+        SecretStr | None, Field(description="Where runbooks are. Without it this replica syncs no repositories.")
+    ] = None
+    mongo_database: Annotated[str, Field(min_length=1)] = "cairn"
+    mongo_timeout: Annotated[float, Field(gt=0, description="Seconds for one operation.")] = 5.0
+    repo_sync_budget: Annotated[
+        float, Field(gt=0, description="Seconds after which a sync leaves the rest to the next one.")
+    ] = 120.0
 
     port: Annotated[int, Field(ge=0, le=65535, description="Port of health and metrics.")] = 9101
     consumer_group: Annotated[str, Field(min_length=1, description="Replicas of one group share the partitions.")] = (
         "cairn-ingest"
     )
-    consumer_topics: Annotated[tuple[str, ...], Field(min_length=1, description="A JSON list.")] = (
-        TOPIC_RUNBOOKS,
-        TOPIC_EVENTS,
-    )
+    consumer_topics: Annotated[
+        tuple[str, ...], Field(min_length=1, description="A JSON list; with MONGO_URI those of repositories too.")
+    ] = (TOPIC_RUNBOOKS, TOPIC_EVENTS)
     consumer_protocol: Annotated[
         Literal["classic", "consumer"],
         Field(description="`classic` is cooperative-sticky; `consumer` is KIP-848, for brokers from 4.0 on."),
@@ -45,6 +60,19 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, EmbedderC
     ledger_days: Annotated[int, Field(ge=1, description="How long the ends of events are kept.")] = 90
     embedder_timeout: Annotated[float, Field(gt=0, description="Seconds for one request of some passages.")] = 30.0
     git_sha: Annotated[str | None, Field(description="Of the build, for dead letters.")] = None
+
+    def mongo(self) -> MongoSettings | None:
+        """How to reach MongoDB, where this replica may."""
+        if self.mongo_uri is None:
+            return None
+        return MongoSettings(
+            mongo_uri=self.mongo_uri, mongo_database=self.mongo_database, mongo_timeout=self.mongo_timeout
+        )
+
+    def topics(self) -> tuple[str, ...]:
+        """What this replica consumes."""
+        sync = (TOPIC_REPO_CHANGES,) if self.mongo_uri is not None else ()
+        return tuple(dict.fromkeys((*self.consumer_topics, *sync)))
 
     def policy(self) -> ConsumerPolicy:
         """The engine's policy."""

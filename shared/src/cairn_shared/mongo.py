@@ -42,8 +42,11 @@ class WriteConflict(TransientError):
 
 
 @asynccontextmanager
-async def open_database(settings: MongoSettings, process: str) -> AsyncIterator[Database]:
-    """Wait for MongoDB, open the client, close it at the end. Writes are majority-acknowledged."""
+async def open_database(settings: MongoSettings, process: str, *, wait: bool = True) -> AsyncIterator[Database]:
+    """Wait for MongoDB, open the client, close it at the end. Writes are majority-acknowledged.
+
+    Without `wait` the client connects at its first use, for a process that can do other work meanwhile.
+    """
     milliseconds = int(settings.mongo_timeout * 1000)
     client: Client = AsyncIOMotorClient(
         settings.mongo_uri.get_secret_value(),
@@ -58,7 +61,8 @@ async def open_database(settings: MongoSettings, process: str) -> AsyncIterator[
         settings.mongo_database, write_concern=WriteConcern("majority"), read_concern=ReadConcern("majority")
     )
     try:
-        await until_up("mongo", lambda: database.command("ping"))
+        if wait:
+            await until_up("mongo", lambda: database.command("ping"))
         yield database
     finally:
         client.close()

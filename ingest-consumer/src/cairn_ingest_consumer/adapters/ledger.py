@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import orjson
 
+from cairn_ingest_consumer.model import Delivery
 from cairn_shared.kafka.records import Record
 from cairn_shared.postgres import Connection, Pool, translate
 
@@ -73,5 +74,25 @@ class PostgresLedger:
         entry = Entry(event_id, "dead", record.topic, record.partition, record.offset, detail=text)
         try:
             await settle(self._pool, [entry])
+        except Exception as exc:
+            raise translate(exc) from exc
+
+    async def done(self, deliveries: Sequence[Delivery], detail: str) -> None:
+        """Note that events which are no documents came to their end."""
+        entries = [
+            Entry(
+                one.event.event_id,
+                "searchable",
+                one.record.topic,
+                one.record.partition,
+                one.record.offset,
+                version=one.event.version,
+                accepted_at=one.event.accepted_at,
+                detail=detail[:DETAIL_LIMIT],
+            )
+            for one in {delivery.event.event_id: delivery for delivery in deliveries}.values()
+        ]
+        try:
+            await settle(self._pool, entries)
         except Exception as exc:
             raise translate(exc) from exc

@@ -78,10 +78,11 @@ class Declaration(BaseModel):
 
 
 class Skipped(BaseModel):
-    """A file that is no runbook, and why."""
+    """A file that is no runbook, and why. With the same `blob` it need not be read again."""
 
     path: str
     reason: str
+    blob: str | None = None
 
 
 class SyncState(BaseModel):
@@ -89,7 +90,9 @@ class SyncState(BaseModel):
 
     commit: str | None = None
     etag: str | None = None
-    digest: Annotated[str | None, Field(description="Of the declaration and the loader, when it was synced.")] = None
+    digest: Annotated[str | None, Field(description="Of the declaration that was synced.")] = None
+    loader: Annotated[str | None, Field(description="The version of the loader that read every file.")] = None
+    resume: Annotated[str | None, Field(description="Where reading every file again goes on.")] = None
     files: int = 0
     written: int = 0
     deleted: int = 0

@@ -9,8 +9,9 @@ from cairn_shared.clock import Clock
 from cairn_shared.errors import Conflict, NotFound
 from cairn_shared.mongo import Database, Document, Index
 from cairn_shared.repositories.model import Declaration, Declared, SyncState
+from cairn_shared.repositories.reading import TreeFile
 
-REPOSITORIES = "repositories"
+REPOSITORIES, TREES = "repositories", "repository_trees"
 INDEXES = (Index("by_url", (("removed", 1), ("canonical_url", 1))),)
 MAX_SKIPPED = 200
 MAX_EVENT_IDS = 2000
@@ -21,6 +22,7 @@ class RepositoryStore:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._collection = database[REPOSITORIES]
+        self._trees = database[TREES]
         self._clock = clock
 
     async def ensure_indexes(self) -> None:
@@ -110,6 +112,24 @@ class RepositoryStore:
         )
         with mongo.translated():
             await self._collection.update_one({"_id": name}, {"$set": {"state": bounded.model_dump(mode="python")}})
+
+    async def find_tree(self, declaration: Declaration, commit: str) -> list[TreeFile] | None:
+        """The files that `declaration` selects of the tree of `commit`, if they were kept. A commit never changes."""
+        with mongo.translated():
+            document = await self._trees.find_one({"_id": declaration.name})
+        if document is None or document["commit"] != commit or document["digest"] != declaration.settings_digest():
+            return None
+        return [TreeFile(path, blob) for path, blob in document["files"]]
+
+    async def keep_tree(self, declaration: Declaration, commit: str, files: Iterable[TreeFile]) -> None:
+        """Keep the selected files of the newest tree, so that an unchanged branch costs one request."""
+        document = {
+            "commit": commit,
+            "digest": declaration.settings_digest(),
+            "files": [[file.path, file.blob] for file in files],
+        }
+        with mongo.translated():
+            await self._trees.replace_one({"_id": declaration.name}, document, upsert=True)
 
 
 def _declared(document: Document) -> Declared:

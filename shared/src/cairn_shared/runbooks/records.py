@@ -109,6 +109,7 @@ class Head:
     url: str | None
     steps: int
     updated_at: datetime
+    updated_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def from_document(document: Document) -> Stored:
 
 HEAD_FIELDS = (
     *("revision", "deleted", "content_sha", "title", "service", "severity", "owner", "tags", "alerts"),
-    *("source", "path", "commit", "blob", "url", "step_count", "updated_at"),
+    *("source", "path", "commit", "blob", "url", "step_count", "updated_at", "updated_by"),
 )
 
 

@@ -1,0 +1,169 @@
+"""Plain git by dulwich: any host over HTTP, and repositories on this machine.
+
+dulwich blocks, so it runs in threads; its files are not made for several at once, so one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from dulwich.client import HttpGitClient, HTTPUnauthorized
+from dulwich.errors import GitProtocolError, HangupException, NotGitRepository, ObjectMissing
+from dulwich.object_store import iter_tree_contents
+from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.refs import Ref
+from dulwich.repo import Repo
+from pydantic import SecretStr
+from urllib3 import PoolManager
+
+from cairn_shared.errors import Forbidden, TooLarge, TransientError, Unavailable
+from cairn_shared.repositories.reading import BranchNotFound, Head, TreeFile
+
+T = TypeVar("T")
+
+
+class GitReader:
+    """As `reading.RepositoryReader`, over a repository that is open on this machine."""
+
+    def __init__(self, open_repository: Callable[[], Repo]) -> None:
+        self._open = open_repository
+        self._repository: Repo | None = None
+        self._turn = asyncio.Lock()
+
+    async def head(self, branch: str, known: Head | None = None) -> Head:
+        del known
+        return await self._run(lambda: self._head(branch))
+
+    async def files(self, commit: str) -> list[TreeFile]:
+        return await self._run(lambda: self._files(commit))
+
+    async def read(self, file: TreeFile, limit: int) -> bytes:
+        return await self._run(lambda: self._read(file, limit))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        async with self._turn:
+            return await asyncio.to_thread(lambda: _told(work))
+
+    async def close(self) -> None:
+        """Close the repository's files."""
+        if self._repository is not None:
+            await asyncio.to_thread(self._repository.close)
+
+    def _get(self) -> Repo:
+        if self._repository is None:
+            self._repository = self._open()
+        return self._repository
+
+    def _head(self, branch: str) -> Head:
+        try:
+            return Head(self._get().refs[Ref(f"refs/heads/{branch}".encode())].decode())
+        except KeyError as exc:
+            raise BranchNotFound(f"there is no branch {branch}") from exc
+
+    def _files(self, commit: str) -> list[TreeFile]:
+        store = self._get().object_store
+        found = store[ObjectID(commit.encode())]
+        if not isinstance(found, Commit):
+            raise BranchNotFound(f"{commit} is no commit")
+        return [
+            TreeFile(entry.path.decode("utf-8", "replace"), entry.sha.decode())
+            for entry in iter_tree_contents(store, found.tree)
+            if stat.S_ISREG(entry.mode)
+        ]
+
+    def _read(self, file: TreeFile, limit: int) -> bytes:
+        blob = self._get().object_store[ObjectID(file.blob.encode())]
+        assert isinstance(blob, Blob)
+        if blob.raw_length() > limit:
+            raise TooLarge(f"over {limit} bytes", field="size")
+        return bytes(blob.data)
+
+
+def local_reader(path: str) -> GitReader:
+    """A reader of the repository in the folder `path`, bare or not."""
+    return GitReader(lambda: Repo(path))
+
+
+class RemoteGitReader:
+    """A reader of a repository at an HTTP address: one branch, without history, in a folder that goes with it."""
+
+    def __init__(self, url: str, token: SecretStr | None, timeout: float) -> None:
+        parts = urlsplit(url)
+        self._path = parts.path
+        # No retries and no redirects: a redirect comes back as an answer that is not 200, and nobody follows it.
+        pool = PoolManager(retries=False)
+        self._client: Any = HttpGitClient(
+            f"{parts.scheme}://{parts.netloc}",
+            pool_manager=pool,
+            timeout=timeout,
+            quiet=True,
+            username="git" if token else None,
+            password=token.get_secret_value() if token else None,
+        )
+        self._folder: str | None = None
+        self._reader: GitReader | None = None
+
+    async def head(self, branch: str, known: Head | None = None) -> Head:
+        commit = await asyncio.to_thread(lambda: _told(lambda: self._remote_head(branch)))
+        return Head(commit, None, unchanged=known is not None and known.commit == commit)
+
+    async def files(self, commit: str) -> list[TreeFile]:
+        await self.close()
+        self._folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="cairn-git-")
+        folder = self._folder
+        await asyncio.to_thread(lambda: _told(lambda: self._fetch(folder, commit)))
+        self._reader = local_reader(folder)
+        return await self._reader.files(commit)
+
+    async def read(self, file: TreeFile, limit: int) -> bytes:
+        assert self._reader is not None, "the tree is asked for first"
+        return await self._reader.read(file, limit)
+
+    async def close(self) -> None:
+        """Remove what was fetched."""
+        if self._reader is not None:
+            await self._reader.close()
+            self._reader = None
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _remote_head(self, branch: str) -> str:
+        refs = self._client.get_refs(self._path.encode()).refs
+        commit = refs.get(f"refs/heads/{branch}".encode())
+        if commit is None:
+            raise BranchNotFound(f"there is no branch {branch}")
+        return bytes(commit).decode()
+
+    def _fetch(self, folder: str, commit: str) -> None:
+        repository = Repo.init_bare(folder)
+        try:
+            self._client.fetch(
+                self._path.encode(), repository, determine_wants=lambda *_a, **_k: [commit.encode()], depth=1
+            )
+        finally:
+            repository.close()
+
+
+def _told(work: Callable[[], T]) -> T:
+    """Run `work`, with dulwich's errors as ours."""
+    try:
+        return work()
+    except NotGitRepository as exc:
+        raise BranchNotFound("there is no git repository at this address") from exc
+    except HTTPUnauthorized as exc:
+        raise Forbidden("the repository's host asks for credentials") from exc
+    except (GitProtocolError, HangupException) as exc:
+        if "unexpected http resp 3" in str(exc):
+            raise Forbidden("the repository's host redirects; declare the address that it redirects to") from exc
+        raise Unavailable("repository", "the repository's host cannot be read") from exc
+    except (ObjectMissing, KeyError) as exc:
+        raise TransientError("the repository changed while it was read") from exc
+    except OSError as exc:
+        raise Unavailable("repository", f"the repository cannot be read ({type(exc).__name__})") from exc
