@@ -14,8 +14,6 @@ from cairn_local import health, launch, logs, screen, state
 from cairn_local import home as homes
 from cairn_local.home import Home
 from cairn_local.settings import StackSettings
-from cairn_local.supervisor import AlreadyRunning
-from cairn_local.supervisor import supervise as run_supervisor
 from cairn_shared import logging
 from cairn_shared.settings import load
 
@@ -55,10 +53,12 @@ def up(
         elif current.phase == "failed":
             err.print(f"[red]Cairn could not be started.[/] {current.detail}", markup=True, highlight=False)
 
+    from cairn_local import supervisor
+
     logging.configure("cairn-local", "ERROR")
     try:
-        code = run_supervisor(stack, settings, watch)
-    except AlreadyRunning:
+        code = supervisor.supervise(stack, settings, watch)
+    except supervisor.AlreadyRunning:
         _join(stack, progress)
         return
     raise typer.Exit(code)
@@ -67,10 +67,12 @@ def up(
 @app.command(hidden=True)
 def supervise() -> None:
     """Run the stack without a terminal; `up --detach` starts this."""
+    from cairn_local import supervisor
+
     logging.configure("cairn-local")
     try:
-        raise typer.Exit(run_supervisor(homes.find(), load(StackSettings)))
-    except AlreadyRunning as exc:
+        raise typer.Exit(supervisor.supervise(homes.find(), load(StackSettings)))
+    except supervisor.AlreadyRunning as exc:
         err.print(f"it runs already in {exc}")
         raise typer.Exit(3) from exc
 

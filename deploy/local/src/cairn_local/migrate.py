@@ -95,8 +95,8 @@ async def ensure_database(dsn: SecretStr) -> None:
         connection = await asyncpg.connect(f"{address}/postgres", timeout=10)
         try:
             await connection.execute('CREATE DATABASE "{}"'.format(name.replace('"', '""')))
-        except asyncpg.DuplicateDatabaseError:
-            pass
+        except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
+            pass  # another job was quicker
         finally:
             await connection.close()
     else:
@@ -145,7 +145,7 @@ def create_topics(settings: KafkaSettings, wanted: Sequence[NewTopic] | None = N
     wanted = topics(settings) if wanted is None else list(wanted)
     while True:
         try:
-            return _create(client, wanted)
+            return _create(client, wanted, max(1.0, min(10.0, deadline - time.monotonic())))
         except KafkaException as exc:
             error: KafkaError = exc.args[0]
             if time.monotonic() > deadline or not _may_pass(error):
@@ -153,8 +153,8 @@ def create_topics(settings: KafkaSettings, wanted: Sequence[NewTopic] | None = N
             time.sleep(0.5)
 
 
-def _create(client: AdminClient, wanted: Sequence[NewTopic]) -> int:
-    existing = client.list_topics(timeout=10).topics
+def _create(client: AdminClient, wanted: Sequence[NewTopic], timeout: float) -> int:
+    existing = client.list_topics(timeout=timeout).topics
     missing = [topic for topic in wanted if topic.topic not in existing]
     present = [topic for topic in wanted if topic.topic in existing]
     created = 0
