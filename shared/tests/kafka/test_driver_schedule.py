@@ -122,7 +122,7 @@ class Schedule(RuleBasedStateMachine):
         self.consumer.unanswered.clear()
         self.driver.ownership.forget_requests()
         log.first, log.end, log.committed, log.done = 0, 0, None, set()
-        self.driver.step()
+        self.driver._take_in(self.consumer.fetch(500, 0))
         assert self.driver.ownership.epoch(partition) != epoch, "the log is another one, and nobody noticed"
         self.crew.zombies.clear()
         log.end = 3
@@ -184,4 +184,4 @@ class Schedule(RuleBasedStateMachine):
 
 
 TestSchedule = Schedule.TestCase
-TestSchedule.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestSchedule.settings = settings(max_examples=200, stateful_step_count=30, deadline=None, print_blob=True)
