@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 if TYPE_CHECKING:
     from answerer_fakes import Bench, FakeRetriever, ScriptedModel

@@ -139,9 +139,11 @@ def _sentences() -> list[tuple[str, str]]:
             for code in reversed([code for code in find_code(step.body) if code.fenced]):
                 prose = prose[: code.start] + "\n\n" + prose[code.end :]
             for block in re.split(r"\n\s*\n|\n\s*[-*] ", prose):
-                for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z])", " ".join(block.split())):
-                    if len(sentence) > 25 and sentence.count("`") % 2 == 0:
-                        found.append((sentence, step.body))
+                found.extend(
+                    (sentence, step.body)
+                    for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z])", " ".join(block.split()))
+                    if len(sentence) > 25 and sentence.count("`") % 2 == 0
+                )
     return found
 
 

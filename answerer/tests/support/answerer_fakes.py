@@ -37,10 +37,14 @@ DOCUMENT = uuid.UUID("11111111-1111-4111-8111-111111111111")
 TITLE = "PostgreSQL replica, fallen behind"
 STEPS = (
     "**Measure the lag.** Run `SELECT pg_last_wal_replay_lsn();` on the standby and wait 5 minutes.",
-    "**Look at the slot.** Do not drop the slot while the standby needs it.\n\n"
-    "```bash\nkubectl -n $NAMESPACE exec <pod> -- df -h /var/lib/postgresql\n```",
-    "**Give the slot room.** Set `max_slot_wal_keep_size` to 200GB:\n\n"
-    "```sql\nALTER SYSTEM SET max_slot_wal_keep_size = '200GB';\nSELECT pg_reload_conf();\n```",
+    (
+        "**Look at the slot.** Do not drop the slot while the standby needs it.\n\n"
+        "```bash\nkubectl -n $NAMESPACE exec <pod> -- df -h /var/lib/postgresql\n```"
+    ),
+    (
+        "**Give the slot room.** Set `max_slot_wal_keep_size` to 200GB:\n\n"
+        "```sql\nALTER SYSTEM SET max_slot_wal_keep_size = '200GB';\nSELECT pg_reload_conf();\n```"
+    ),
     "**Delete the stuck pod.** `kubectl -n $NAMESPACE delete pod <pod> --grace-period=30` restarts the standby.",
 )
 
