@@ -56,7 +56,7 @@ class PostgresDocumentStore:
             rows = await self._pool.fetch(sql.VECTORS, list(document_ids), fingerprint)
         except Exception as exc:
             raise translate(exc) from exc
-        return {row["embed_sha"]: np.asarray(row["embedding"], dtype=np.float32) for row in rows}
+        return {row["embed_sha"]: np.asarray(row["embedding"].to_numpy(), dtype=np.float32) for row in rows}
 
     async def write(
         self,
