@@ -69,6 +69,7 @@ class Circuit:
             state_storage=self._memory,
         )
         self._probing = False
+        self._announced = State.CLOSED
 
     @property
     def state(self) -> State:
@@ -109,7 +110,6 @@ class Circuit:
             raise CircuitOpen
         self._breaker.half_open()
         self._changed()
-        log.info("circuit half-open, one probe")
         try:
             return await self._run(work, probing=True)
         finally:
@@ -118,7 +118,6 @@ class Circuit:
             self._changed()
 
     async def _run(self, work: Callable[[bool], Awaitable[T]], *, probing: bool) -> T:
-        before = self._memory.state
         try:
             answer: T = await self._breaker.call_async(work, probing)
         except aiobreaker.CircuitBreakerError as exc:
@@ -130,8 +129,6 @@ class Circuit:
             return answer
         finally:
             await self._publish()
-            if self._memory.state is not before:
-                log.warning("circuit changed", state=self.state.name, failures=self._memory.counter)
             self._changed()
 
     def _still_open(self) -> bool:
@@ -178,6 +175,9 @@ class Circuit:
             log.debug("probe not released: it expires by itself")
 
     def _changed(self) -> None:
+        if self.state is not self._announced:
+            self._announced = self.state
+            log.warning("circuit changed", state=self.state.name, failures=self._memory.counter)
         self._on_change(self.state)
 
 

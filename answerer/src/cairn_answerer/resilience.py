@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from cairn_answerer.breaker import Circuit
+from cairn_answerer.breaker import Circuit, State
 from cairn_answerer.deadline import Deadline
 from cairn_answerer.errors import ModelFailure, RetryableFailure
 from cairn_answerer.ports import Completion, Message, Reader
@@ -62,12 +62,12 @@ class ResilientModel:
         deadline = Deadline.after(self._clock, seconds)
 
         async def work(probing: bool) -> Completion:
-            return await self._retried(messages, reader, deadline, 1 if probing else self._patience.attempts)
+            return await self._retried(messages, reader, deadline, probing)
 
         return await self._circuit.call(work)
 
     async def _retried(
-        self, messages: Sequence[Message], reader: Reader, deadline: Deadline, attempts: int
+        self, messages: Sequence[Message], reader: Reader, deadline: Deadline, probing: bool
     ) -> Completion:
         async def attempt() -> Completion:
             seconds = min(self._patience.attempt_seconds, deadline.remaining())
@@ -84,7 +84,10 @@ class ResilientModel:
             retry=retry_if_exception_type(RetryableFailure),
             wait=self._wait,
             stop=lambda state: (
-                state.attempt_number >= attempts
+                state.attempt_number >= self._patience.attempts
+                # A probe is one attempt; and once others opened the circuit, nobody insists.
+                or probing
+                or self._circuit.state is not State.CLOSED
                 or deadline.remaining() < state.upcoming_sleep + self._patience.shortest
             ),
             sleep=self._clock.sleep,

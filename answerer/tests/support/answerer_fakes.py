@@ -331,10 +331,11 @@ async def half_stream_script(call: ModelCall, writer: asyncio.StreamWriter) -> N
     await writer.drain()
 
 
-GOOD = claims_script(
+GOOD_CLAIMS = (
     ("Run `SELECT pg_last_wal_replay_lsn();` on the standby and wait 5 minutes.", [1]),
     ("Do not drop the slot while the standby needs it.", [2]),
 )
+GOOD = claims_script(*GOOD_CLAIMS)
 
 
 class MemoryCorpus:
