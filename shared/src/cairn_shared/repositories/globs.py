@@ -30,7 +30,10 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     while at < len(anchored):
         token, at = _token(anchored, at)
         parts.append(token)
-    return re.compile("".join(parts), re.DOTALL)
+    try:
+        return re.compile("".join(parts), re.DOTALL)
+    except re.error as exc:
+        raise InvalidInput(f"the pattern {pattern} has a [ ] that means nothing", field="pattern") from exc
 
 
 def _token(pattern: str, at: int) -> tuple[str, int]:
@@ -48,8 +51,9 @@ def _token(pattern: str, at: int) -> tuple[str, int]:
     end = pattern.find("]", at + 2)
     if end < 0:
         raise InvalidInput(f"the pattern {pattern} has an unclosed [", field="pattern")
-    inner = pattern[at + 1 : end].replace("\\", r"\\").replace("[", r"\[").replace("&", r"\&").replace("~", r"\~")
-    inner = "^" + inner[1:] if inner.startswith("!") else inner.replace("^", r"\^", 1) if inner[:1] == "^" else inner
+    inner = pattern[at + 1 : end]
+    negated = "^" if inner[0] == "!" else ""
+    inner = negated + re.sub(r"([^A-Za-z0-9-]|--)", lambda match: re.escape(match[1]), inner.removeprefix("!"))
     return f"[{inner}]", end + 1
 
 
