@@ -132,6 +132,13 @@ def test_a_word_over_the_limit_is_cut(count_tokens: CountTokens) -> None:
     assert max(window.n_tokens for window in windows) <= 220
 
 
+def test_a_blob_that_is_one_unknown_token_is_cut_by_characters(count_tokens: CountTokens) -> None:
+    blob = "QUJD" * 25_000
+    windows = texts(chunk_step("T", "S", blob, count_tokens))
+    assert "".join(windows) == blob
+    assert max(map(len, windows)) < 10_000
+
+
 def test_a_sentinel_at_the_end_of_a_long_step_is_in_the_last_window(count_tokens: CountTokens) -> None:
     assert "SENTINEL-4711" in chunk_step("T", "S", f"{PROSE}\n\n{FENCE}\n\nSENTINEL-4711", count_tokens)[-1].text
 

@@ -75,7 +75,9 @@ def chunk_step(
     if not body.strip():
         return []
     prefix = make_prefix(title, section, count_tokens, policy.prefix_tokens)
-    whole = _window(prefix, body.rstrip(), count_tokens) if len(body) < 64 * policy.max_tokens else None
+    whole = (
+        _window(prefix, body.rstrip(), count_tokens) if len(body) <= _CHARACTERS_PER_TOKEN * policy.max_tokens else None
+    )
     if whole and whole.n_tokens <= policy.max_tokens:
         return [whole]
     return _Packer(prefix, count_tokens, policy).pack(body)
@@ -136,6 +138,9 @@ class _Block:
         object.__setattr__(self, "tokens", total)
 
 
+_CHARACTERS_PER_TOKEN = 32
+"""A token stands for at most so many characters here: tokenizers take a blob of any length for one unknown word."""
+
 _BLOCKS_ONLY = MarkdownIt("commonmark").enable("table").disable("inline")
 _NEWLINE = re.compile(r"\r\n?")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
@@ -194,7 +199,11 @@ class _Splitter:
         return _Block(self._units(inner, frame), frame)
 
     def _units(self, pieces: Sequence[str], frame: _Frame | None = None) -> list[_Unit]:
-        return [_Unit(piece, self._count(piece) - self._base, frame) for piece in pieces if piece]
+        return [
+            _Unit(piece, max(self._count(piece) - self._base, len(piece) // _CHARACTERS_PER_TOKEN), frame)
+            for piece in pieces
+            if piece
+        ]
 
     def cut(self, unit: _Unit) -> list[_Unit]:
         """The words of `unit`, or the halves of a single word."""

@@ -1,0 +1,1 @@
+"""The embedder's ports, implemented: sentence-transformers and Redis."""

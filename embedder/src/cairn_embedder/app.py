@@ -1,0 +1,123 @@
+"""The composition root: settings to a running embedder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from cairn_embedder.adapters.redis_vectors import NoVectors, RedisVectors
+from cairn_embedder.adapters.sentence_transformer import ModelChoice, load
+from cairn_embedder.batching import Batcher, BatchPolicy
+from cairn_embedder.dependencies import LoadedModel, State
+from cairn_embedder.embedding import Embedding
+from cairn_embedder.metrics import EmbedderMetrics
+from cairn_embedder.ports import Encoder
+from cairn_embedder.routes import router
+from cairn_embedder.settings import EmbedderSettings
+from cairn_shared.clock import SystemClock
+from cairn_shared.health import Readiness
+from cairn_shared.logging import get_logger
+from cairn_shared.redis import Client, open_redis
+from cairn_shared.retry import until_up
+from cairn_shared.web.service import create_service
+
+log = get_logger(__name__)
+MAX_BODY_BYTES = 16 * 1024 * 1024
+
+
+def choice_of(settings: EmbedderSettings) -> ModelChoice:
+    """The model that the settings name."""
+    return ModelChoice(
+        name=settings.embedding_model,
+        revision=settings.embedding_revision,
+        trust_remote_code=settings.embedding_trust_remote_code,
+        max_tokens=settings.embedding_max_tokens,
+        dtype=settings.embedding_dtype,
+        threads=settings.embedding_threads,
+    )
+
+
+def create_app(settings: EmbedderSettings, load_encoder: Callable[[], Encoder] | None = None) -> FastAPI:
+    """The app. The model loads in the background: alive at once, ready when it is there."""
+    registry = CollectorRegistry()
+    metrics = EmbedderMetrics(registry)
+    readiness = Readiness()
+    state = State()
+    load_model = load_encoder or (lambda: load(choice_of(settings)))
+
+    async def model_works() -> None:
+        state.model.get().check()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.embedder = state
+        readiness.register("model", model_works)
+        async with AsyncExitStack() as stack:
+            redis = settings.redis()
+            client = await stack.enter_async_context(open_redis(redis, "cairn-embedder")) if redis else None
+            task = asyncio.create_task(_serve_model(load_model, settings, client, metrics, state.model))
+            stack.push_async_callback(_stop, task)
+            yield
+
+    app = create_service(
+        "cairn-embedder",
+        settings,
+        readiness,
+        registry,
+        lifespan=lifespan,
+        max_body_bytes=MAX_BODY_BYTES,
+        description="Text to normalised vectors, batched across requests.",
+    )
+    app.include_router(router)
+    return app
+
+
+async def _serve_model(
+    load_model: Callable[[], Encoder],
+    settings: EmbedderSettings,
+    redis: Client | None,
+    metrics: EmbedderMetrics,
+    loaded: LoadedModel,
+) -> None:
+    """Load the model and run its batcher until cancelled."""
+    clock = SystemClock()
+
+    def load_or_say_why() -> Encoder:
+        try:
+            return load_model()
+        except Exception as exc:
+            log.warning("EMBEDDING_MODEL cannot be loaded", model=settings.embedding_model, detail=str(exc)[:500])
+            raise
+
+    encoder = await until_up("model", lambda: asyncio.to_thread(load_or_say_why))
+    info = encoder.info
+    metrics.model.labels(info.name, info.fingerprint, str(info.dimension)).set(1)
+    log.info("model loaded", model=info.name, fingerprint=info.fingerprint, max_tokens=info.max_tokens)
+    policy = BatchPolicy(max_tokens=settings.embedding_batch_tokens, max_passages=settings.embedding_queue_size)
+    probe = encoder.tokenize(["ready"], "query")[0].ids
+    batcher = Batcher(encoder.encode, probe, policy, metrics, clock)
+    cache = (
+        RedisVectors(
+            redis, info.fingerprint, info.dimension, metrics, clock, keep_seconds=settings.embedding_cache_seconds
+        )
+        if redis
+        else NoVectors()
+    )
+    # The first batch of a new process is slow; nobody should have to wait for it.
+    await asyncio.to_thread(encoder.encode, [probe])
+    loaded.embedding = Embedding(encoder, batcher, cache, metrics)
+    try:
+        await batcher.run()
+    finally:
+        loaded.embedding.close()
+        loaded.embedding = None
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

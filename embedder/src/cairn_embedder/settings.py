@@ -1,0 +1,56 @@
+"""The embedder's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from cairn_shared.settings import RedisSettings, ServiceSettings
+
+
+class EmbedderSettings(ServiceSettings):
+    """What `python -m cairn_embedder` reads from the environment."""
+
+    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on.")] = 8001
+    redis_url: Annotated[SecretStr | None, Field(description="Where vectors are cached; unset: nowhere.")] = None
+    redis_timeout: Annotated[float, Field(gt=0, description="Seconds for one command.")] = 0.25
+
+    embedding_model: Annotated[
+        str,
+        Field(min_length=1, description="A sentence-transformers model: a name on the hub, or a folder (`/` or `.`)."),
+    ] = "all-MiniLM-L6-v2"
+    embedding_revision: Annotated[str | None, Field(description="Commit of the model on the hub.")] = None
+    embedding_trust_remote_code: Annotated[
+        bool, Field(description="Run code that the model brings along; needs EMBEDDING_REVISION.")
+    ] = False
+    embedding_max_tokens: Annotated[
+        int | None, Field(ge=16, le=8192, description="Longest input, special tokens included; at most the model's.")
+    ] = None
+    embedding_dtype: Annotated[
+        Literal["float32", "bfloat16", "auto"],
+        Field(description="Weights; part of the fingerprint. `auto` measures at start and may differ by machine."),
+    ] = "float32"
+    embedding_threads: Annotated[int, Field(ge=0, description="Threads of one inference; 0: the library's choice.")] = 0
+    embedding_batch_tokens: Annotated[
+        int, Field(ge=256, description="Most tokens of one batch, padding included: what a query may have to wait for.")
+    ] = 512
+    embedding_queue_size: Annotated[int, Field(ge=1, description="Passages that may wait; more are answered 503.")] = (
+        2048
+    )
+    embedding_cache_seconds: Annotated[int, Field(ge=1, description="How long Redis keeps a vector.")] = 7 * 86_400
+
+    @model_validator(mode="after")
+    def _check_model(self) -> Self:
+        if self.embedding_trust_remote_code and not self.embedding_revision:
+            raise ValueError("EMBEDDING_TRUST_REMOTE_CODE needs EMBEDDING_REVISION, so that the code cannot change")
+        if self.embedding_model.startswith(("/", ".")) and not Path(self.embedding_model).is_dir():
+            raise ValueError("EMBEDDING_MODEL names a folder that does not exist")
+        return self
+
+    def redis(self) -> RedisSettings | None:
+        """How to reach Redis, when there is one."""
+        if self.redis_url is None:
+            return None
+        return RedisSettings(redis_url=self.redis_url, redis_timeout=self.redis_timeout)
