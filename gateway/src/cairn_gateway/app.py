@@ -139,11 +139,12 @@ async def open_gateway(
         leases = MongoLeases(database["leases"])
         receipts = RedisReceipts(cache)
         reconciler = Reconciler(
-            store,
-            retriever,
-            clock,
-            metrics,
-            ReconcilePolicy(settings.reconcile_interval, timedelta(seconds=settings.reconcile_grace)),
+            store=store,
+            outbox=outbox,
+            index=retriever,
+            clock=clock,
+            metrics=metrics,
+            policy=ReconcilePolicy(settings.reconcile_interval, timedelta(seconds=settings.reconcile_grace)),
         )
         settler = Settler(
             spools=spools,

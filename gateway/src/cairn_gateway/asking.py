@@ -92,7 +92,8 @@ class Asking:
         pending = pending_revisions(answer.sources, heads)
         if not pending:
             return answer
-        freshness = answer.freshness.model_copy(update={"pending": pending})
+        known = {item.runbook_id: item for item in (*answer.freshness.pending, *pending)}
+        freshness = answer.freshness.model_copy(update={"pending": [known[name] for name in sorted(known)]})
         return answer.model_copy(update={"freshness": freshness})
 
 

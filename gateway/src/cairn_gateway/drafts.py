@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from cairn_gateway.schemas import RunbookBody
+from cairn_gateway.schemas.runbooks import RunbookBody
 from cairn_shared.errors import InvalidInput, TooLarge
 from cairn_shared.events import first_error
 from cairn_shared.redaction import redact
-from cairn_shared.runbooks.markdown import RunbookDefaults, decode_markdown, load_runbook
+from cairn_shared.runbooks.markdown import MAX_TITLE, RunbookDefaults, decode_markdown, load_runbook
 from cairn_shared.runbooks.model import MAX_MARKDOWN_BYTES, Runbook, Step
 
 API = "api"
@@ -119,7 +119,7 @@ def _with_steps(runbook_id: str, body: RunbookBody, title: str, source: str | No
         raise TooLarge(f"the steps are over {MAX_MARKDOWN_BYTES} bytes: divide them", field="steps")
     return Runbook(
         id=runbook_id,
-        title=redact(title),
+        title=redact(title)[:MAX_TITLE],
         service=body.service,
         severity=body.severity,
         owner=body.owner,

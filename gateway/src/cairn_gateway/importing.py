@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from cairn_gateway.drafts import from_markdown
-from cairn_gateway.schemas import ImportBody, ImportItem, ImportResult, status_of
+from cairn_gateway.schemas.runbooks import ImportBody, ImportItem, ImportResult, status_of
 from cairn_shared.errors import CairnError, InvalidInput, TooLarge, TransientError
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 from cairn_shared.runbooks.records import Head

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from cairn_gateway.model import Entry
 from cairn_gateway.ports import Index, Receipts, Spool
-from cairn_gateway.schemas import IngestState
+from cairn_gateway.schemas.operations import IngestState
 from cairn_shared.api.index import LedgerEntry
 from cairn_shared.errors import TransientError
 

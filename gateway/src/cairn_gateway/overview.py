@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from cairn_gateway.model import Lease
 from cairn_gateway.ports import Index, Spool
-from cairn_gateway.schemas import QueueStatus, StatusAnswer
+from cairn_gateway.schemas.operations import QueueStatus, StatusAnswer
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError
 from cairn_shared.health import Readiness

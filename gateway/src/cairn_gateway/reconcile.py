@@ -6,21 +6,24 @@ less than a grace period ago counts as on its way.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 
 from cairn_gateway.metrics import Metrics
-from cairn_gateway.ports import Index
-from cairn_shared.api.index import IndexedDocument
+from cairn_gateway.ports import Index, Spool
+from cairn_shared.api.index import IndexedDocument, LedgerEntry
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, TransientError
 from cairn_shared.logging import get_logger
-from cairn_shared.runbooks.records import SOURCE, Head
+from cairn_shared.runbooks.records import SOURCE, Head, revision_event_id
 from cairn_shared.runbooks.store import RunbookStore
 
 log = get_logger(__name__)
 BY = "reconciler"
+BEHIND = ("missing", "stale", "undeleted")
+"""The kinds that the event of the present revision heals, if it only arrives."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ReconcilePolicy:
-    """Seconds between comparisons (0: never), and how long a change may be on its way."""
+    """Seconds between comparisons (0: never), and how long a change may be on its way.
+
+    Any change may be for `grace`; one that Kafka has and the ledger does not know, for `in_flight`: the consumer may
+    have much to do before it.
+    """
 
     interval: float = 300.0
     grace: timedelta = timedelta(seconds=30)
+    in_flight: timedelta = timedelta(minutes=15)
     page: int = 1000
 
 
@@ -117,9 +125,17 @@ class Reconciler:
     """Compares now and then (run by the leader), and on demand."""
 
     def __init__(
-        self, store: RunbookStore, index: Index, clock: Clock, metrics: Metrics, policy: ReconcilePolicy
+        self,
+        *,
+        store: RunbookStore,
+        outbox: Spool,
+        index: Index,
+        clock: Clock,
+        metrics: Metrics,
+        policy: ReconcilePolicy,
     ) -> None:
         self._store = store
+        self._outbox = outbox
         self._index = index
         self._clock = clock
         self._metrics = metrics
@@ -128,8 +144,9 @@ class Reconciler:
     async def run(self) -> None:
         """Compare and repair until cancelled.
 
-        What only a lost or restored MongoDB explains (`ahead`, `unknown`) is reported and left to an operator's
-        `cairn verify --repair`: healing it unasked would delete what the index still has.
+        What is in the dead letter queue would only get there again. What only a lost or restored MongoDB explains
+        (`ahead`, `unknown`) is reported and left to an operator's `cairn verify --repair`: healing it unasked would
+        delete what the index still has.
         """
         while self._policy.interval:
             await self._clock.sleep(self._policy.interval)
@@ -145,22 +162,48 @@ class Reconciler:
     async def verify(self, *, repair: bool, drastic: bool = True, grace: timedelta | None = None) -> Comparison:
         """Compare all runbooks; with `repair` write differences again, with `drastic` those of a lost MongoDB too.
 
+        A `grace` given here stands for both of the policy's.
+
         Raises:
             TransientError: MongoDB or the retriever is away.
         """
-        recent = self._clock.now() - (self._policy.grace if grace is None else grace)
+        now = self._clock.now()
         index = await self._read_index()
         heads = [head async for head in self._store.heads(page=self._policy.page)]
-        comparison = compare(heads, index, recent)
+        comparison = compare(heads, index, now - (self._policy.grace if grace is None else grace))
+        comparison = await self._without_in_flight(
+            comparison, now - (self._policy.in_flight if grace is None else grace)
+        )
         for kind, items in comparison.differences.by_kind().items():
             self._metrics.differences.labels(kind).set(len(items))
         if not repair:
             return comparison
         repaired = await self._repair(comparison.differences, drastic=drastic)
         self._metrics.repaired.inc(len(repaired))
-        return Comparison(
-            comparison.checked, comparison.indexed, comparison.differences, comparison.pending, tuple(repaired)
+        return replace(comparison, repaired=tuple(repaired))
+
+    async def _without_in_flight(self, comparison: Comparison, since: datetime) -> Comparison:
+        """Do not judge revisions that wait for Kafka, or that it has since `since` and the index has yet to reach."""
+        late = _events_of(comparison.differences)
+        if not late:
+            return comparison
+        entries = await self._outbox.find(late)
+        moving = [
+            event_id
+            for event_id, entry in entries.items()
+            if entry.state == "pending" or (entry.published_at is not None and entry.published_at > since)
+        ]
+        settled = await self._index.ledger(moving)
+        in_flight = {late[event_id] for event_id in moving if event_id not in settled}
+        differences = replace(
+            comparison.differences,
+            **{
+                kind: [item for item in getattr(comparison.differences, kind) if item.runbook_id not in in_flight]
+                for kind in BEHIND
+            },
         )
+        pending = tuple(sorted({*comparison.pending, *in_flight}))
+        return replace(comparison, differences=differences, pending=pending)
 
     async def _read_index(self) -> dict[str, IndexedDocument]:
         found: dict[str, IndexedDocument] = {}
@@ -175,10 +218,13 @@ class Reconciler:
             after = page.next
 
     async def _repair(self, differences: Differences, *, drastic: bool) -> list[str]:
-        repaired = []
-        for difference in (*differences.missing, *differences.stale, *differences.undeleted):
-            await self._store.publish_again(difference.runbook_id)
-            repaired.append(difference.runbook_id)
+        behind = _events_of(differences)
+        if not drastic:
+            ledger = await self._index.ledger(behind)
+            behind = {event_id: name for event_id, name in behind.items() if not _is_dead(ledger.get(event_id))}
+        repaired = list(behind.values())
+        for runbook_id in repaired:
+            await self._store.publish_again(runbook_id)
         rewritten = [*differences.altered, *differences.broken]
         if drastic:
             rewritten += [*differences.ahead, *differences.unknown]
@@ -186,3 +232,17 @@ class Reconciler:
             await self._store.advance(difference.runbook_id, beyond=difference.indexed_version or 0, by=BY)
             repaired.append(difference.runbook_id)
         return repaired
+
+
+def _events_of(differences: Differences) -> dict[uuid.UUID, str]:
+    """The events that would heal what is behind, with their runbooks."""
+    return {
+        revision_event_id(item.runbook_id, item.revision): item.runbook_id
+        for kind in BEHIND
+        for item in getattr(differences, kind)
+        if item.revision is not None
+    }
+
+
+def _is_dead(entry: LedgerEntry | None) -> bool:
+    return entry is not None and entry.state == "dead"

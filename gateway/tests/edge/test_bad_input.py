@@ -90,7 +90,7 @@ REQUESTS = [
     ("GET", "/runbooks/a/revisions?before=9223372036854775808", b"", 422, "query.before"),
     ("DELETE", "/runbooks/nobody", b"", 404, None),
     ("POST", "/runbooks/import", b"{", 400, "body"),
-    ("POST", "/runbooks/import", b"\xff", 400, None),
+    ("POST", "/runbooks/import", b"\xff", 422, "body"),
     ("POST", "/runbooks/import", b'{"items": []}', 422, "items"),
     ("POST", "/runbooks/import", b'{"items": [{"path": "a.md"}]}', 422, "items.0.markdown"),
     ("POST", "/runbooks/import", b'{"source": "a b", "items": [{"path": "a.md", "markdown": "x"}]}', 422, "source"),

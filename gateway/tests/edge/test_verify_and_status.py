@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from cairn_gateway.adapters.mongo_spool import MongoSpool, SpoolPolicy
+from cairn_gateway.adapters.retriever import HttpRetriever
 from cairn_gateway.ingest_state import combine
+from cairn_gateway.metrics import Metrics
 from cairn_gateway.model import Entry
-from cairn_gateway.reconcile import compare, kind_of
+from cairn_gateway.reconcile import ReconcilePolicy, Reconciler, compare, kind_of
 from cairn_shared import mongo
 from cairn_shared.api.index import IndexedDocument, LedgerEntry
+from cairn_shared.http import open_client
 from cairn_shared.runbooks.records import Head
 from cairn_shared.runbooks.store import RunbookStore
 
 if TYPE_CHECKING:
-    from gateway.tests.edge.conftest import Eventually, Upstream
+    from gateway.tests.edge.conftest import Eventually, StillClock, Upstream
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -114,6 +120,26 @@ async def plant(store: RunbookStore, client: httpx.AsyncClient, upstream: Upstre
     upstream.documents["broken"]["broken_vectors"] = 2
     upstream.documents["ahead"]["version"] = 9
     upstream.index("unknown", 4, "ffff")
+    async with asyncio.timeout(10):
+        while (await client.get("/status")).json()["queues"]["outbox"]["pending"]:
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def reconciler(
+    database: mongo.Database, store: RunbookStore, upstream: Upstream, clock: StillClock, metrics: Metrics
+) -> AsyncIterator[Reconciler]:
+    """A reconciler beside the gateway's, whose time the test moves."""
+    async with open_client(upstream.url, 5) as http:
+        outbox = MongoSpool(database["outbox"], clock, SpoolPolicy(timedelta(days=7), settles=False))
+        yield Reconciler(
+            store=store,
+            outbox=outbox,
+            index=HttpRetriever(http),
+            clock=clock,
+            metrics=metrics,
+            policy=ReconcilePolicy(),
+        )
 
 
 KINDS = ("missing", "stale", "undeleted", "altered", "broken", "ahead", "unknown")
@@ -150,6 +176,37 @@ async def test_verify_with_repair_publishes_what_heals_each_difference(
         "ahead": ("runbook.upserted", 10),
         "unknown": ("runbook.deleted", 5),
     }
+
+
+async def test_what_kafka_has_and_the_index_has_yet_to_reach_is_pending(
+    client: httpx.AsyncClient, reconciler: Reconciler, clock: StillClock, upstream: Upstream, eventually: Eventually
+) -> None:
+    event_id = (await client.put("/runbooks/a", json={"title": "T", "steps": ["Look."]})).json()["event_id"]
+
+    async def sent() -> bool:
+        return bool((await client.get(f"/ingest/{event_id}")).json()["state"] == "queued")
+
+    await eventually(sent)
+    clock.time = datetime.now(UTC) + timedelta(minutes=5)
+    assert (await reconciler.verify(repair=True, drastic=False)).pending == ("a",)
+    clock.advance(15 * 60)
+    assert (await reconciler.verify(repair=False)).differences.missing[0].runbook_id == "a"
+    clock.advance(-15 * 60)
+    upstream.settle(event_id)  # the ledger says searchable, the index does not have it
+    found = await reconciler.verify(repair=True, drastic=False)
+    assert ([item.runbook_id for item in found.differences.missing], found.repaired) == (["a"], ("a",))
+
+
+async def test_the_periodic_comparison_leaves_dead_letters_and_a_lost_mongodb_to_people(
+    client: httpx.AsyncClient, reconciler: Reconciler, clock: StillClock, upstream: Upstream
+) -> None:
+    dead = (await client.put("/runbooks/dead", json={"title": "T", "steps": ["Look."]})).json()["event_id"]
+    upstream.settle(dead, "dead")
+    upstream.index("unknown", 4, "ffff")
+    clock.time = datetime.now(UTC) + timedelta(hours=1)
+    found = await reconciler.verify(repair=True, drastic=False)
+    assert (len(found.differences.missing), len(found.differences.unknown), found.repaired) == (1, 1, ())
+    assert sorted((await reconciler.verify(repair=True)).repaired) == ["dead", "unknown"]
 
 
 async def test_verify_of_equal_stores_is_ok(client: httpx.AsyncClient, store: RunbookStore, upstream: Upstream) -> None:

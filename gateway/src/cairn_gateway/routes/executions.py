@@ -10,13 +10,7 @@ from fastapi import Path as InPath
 
 from cairn_gateway.dependencies import Gateway, RequireEditor, RequireReader
 from cairn_gateway.routes.problems import problems
-from cairn_gateway.schemas import (
-    ExecutionBody,
-    ExecutionImport,
-    ExecutionPage,
-    ExecutionView,
-    ExecutionWritten,
-)
+from cairn_gateway.schemas.people import ExecutionBody, ExecutionImport, ExecutionPage, ExecutionView, ExecutionWritten
 from cairn_shared.errors import InvalidInput
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 

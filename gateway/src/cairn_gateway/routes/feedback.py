@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 
 from cairn_gateway.dependencies import Gateway, RequireOperator, RequireReader
 from cairn_gateway.routes.problems import problems
-from cairn_gateway.schemas import FeedbackBody, FeedbackPage, FeedbackView, Verdict
+from cairn_gateway.schemas.people import FeedbackBody, FeedbackPage, FeedbackView, Verdict
 from cairn_shared.redaction import redact
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 

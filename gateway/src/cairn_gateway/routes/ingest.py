@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from cairn_gateway.dependencies import Gateway, RequireReader
 from cairn_gateway.ingest_state import ingest_states
 from cairn_gateway.routes.problems import problems
-from cairn_gateway.schemas import IngestState, StatesAnswer, StatesBody
+from cairn_gateway.schemas.operations import IngestState, StatesAnswer, StatesBody
 from cairn_shared.errors import NotFound
 
 router = APIRouter(prefix="/ingest", tags=["ingest"])

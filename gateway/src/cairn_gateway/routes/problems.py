@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from cairn_gateway.schemas import Problem
+from cairn_gateway.schemas.base import Problem
 
 _WHAT = {
     400: "The body is not JSON.",

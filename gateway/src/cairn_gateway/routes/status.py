@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from cairn_gateway.dependencies import Gateway, RequireOperator, RequireReader
 from cairn_gateway.routes.problems import problems
-from cairn_gateway.schemas import IndexesAnswer, PlanView, StatusAnswer
+from cairn_gateway.schemas.operations import IndexesAnswer, PlanView, StatusAnswer
 
 router = APIRouter(tags=["operations"])
 

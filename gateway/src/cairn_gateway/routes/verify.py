@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from cairn_gateway.dependencies import Gateway, RequireOperator
 from cairn_gateway.routes.problems import problems
-from cairn_gateway.schemas import DifferenceView, VerifyAnswer, VerifyBody
+from cairn_gateway.schemas.operations import DifferenceView, VerifyAnswer, VerifyBody
 
 router = APIRouter(tags=["operations"])
 

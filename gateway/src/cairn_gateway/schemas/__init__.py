@@ -1,0 +1,1 @@
+"""Bodies of the public API, apart from those of `/ask` and `/search` (`cairn_shared.api`)."""

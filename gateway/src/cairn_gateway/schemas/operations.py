@@ -1,0 +1,118 @@
+"""Bodies of `/ingest`, `/verify`, `/status` and `/admin`."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from cairn_gateway.model import IngestStateName
+from cairn_gateway.schemas.base import Body
+from cairn_shared.api.index import IndexStatus
+
+MAX_STATES = 1000
+
+
+class IngestState(BaseModel):
+    """How far an event has come.
+
+    accepted: durable, waiting for Kafka. queued: on Kafka. searchable, superseded (a newer version is), dead: the end.
+    """
+
+    event_id: uuid.UUID
+    state: IngestStateName
+    type: str | None = None
+    source: str | None = None
+    subject: str | None = None
+    version: int | None = None
+    document_id: uuid.UUID | None = None
+    accepted_at: datetime | None = None
+    published_at: datetime | None = None
+    settled_at: datetime | None = None
+    attempts: int | None = None
+    detail: str | None = None
+
+
+class StatesBody(Body):
+    """Events to ask for."""
+
+    event_ids: Annotated[list[uuid.UUID], Field(max_length=MAX_STATES)]
+
+
+class StatesAnswer(BaseModel):
+    """States by event id; `unknown` are those that nobody knows."""
+
+    states: dict[str, IngestState]
+    unknown: list[uuid.UUID]
+
+
+class VerifyBody(Body):
+    """`repair` publishes differences again; changes younger than `grace_seconds` count as on their way."""
+
+    repair: bool = False
+    grace_seconds: Annotated[float | None, Field(ge=0, le=86_400)] = None
+
+
+class DifferenceView(BaseModel):
+    """One runbook that the index holds otherwise."""
+
+    runbook_id: str
+    revision: int | None
+    indexed_version: int | None
+
+
+class VerifyAnswer(BaseModel):
+    """`ok` when there is no difference. The kinds are explained in `cairn_gateway.reconcile.Differences`."""
+
+    ok: bool
+    checked: int
+    indexed: int
+    counts: dict[str, int]
+    differences: dict[str, list[DifferenceView]]
+    pending: list[str]
+    repaired: list[str]
+
+
+class QueueStatus(BaseModel):
+    """How much waits in the outbox or the inbox."""
+
+    pending: int
+    unsettled: int
+    refused: int
+    oldest_seconds: float
+
+
+class StatusAnswer(BaseModel):
+    """How Cairn is. `dependencies` says `ok` or what is wrong; a part that cannot be asked is null."""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    dependencies: dict[str, str]
+    index: IndexStatus | None
+    runbooks: int | None
+    queues: dict[str, QueueStatus] | None
+    relay: Annotated[dict[str, Any] | None, Field(description="Who leads the relay, and its term.")]
+    inbox: str
+
+
+class PlanView(BaseModel):
+    """How MongoDB runs one of our queries: `index` is null where it reads the whole collection."""
+
+    name: str
+    collection: str
+    filter: dict[str, Any]
+    sort: dict[str, int]
+    index: str | None
+    stages: list[str]
+    keys_examined: int | None
+    documents_examined: int | None
+    returned: int | None
+
+
+class IndexesAnswer(BaseModel):
+    """`ok` when every query uses an index."""
+
+    ok: bool
+    plans: list[PlanView]

@@ -1,0 +1,150 @@
+"""Bodies of `/users`, `/executions` and `/feedback`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from cairn_gateway.model import Role
+from cairn_gateway.schemas.base import Body, Identifier, Moment, Name, WriteStatus
+from cairn_shared.runbooks.model import RunbookId
+
+
+class UserBody(Body):
+    """A user without keys."""
+
+    name: Name
+    role: Role = Role.READER
+    email: Annotated[str | None, StringConstraints(pattern=r"^[^@\s]{1,100}@[^@\s]{1,150}$")] = None
+    team: Name | None = None
+
+
+class KeyView(BaseModel):
+    """What is known of a key."""
+
+    id: str
+    label: str
+    created_at: datetime
+
+
+class UserView(BaseModel):
+    """A user."""
+
+    id: str
+    name: str
+    role: Role
+    email: str | None
+    team: str | None
+    keys: list[KeyView] = []
+
+
+class UserWritten(UserView):
+    """A user as stored."""
+
+    status: WriteStatus
+
+
+class UserList(BaseModel):
+    """Everybody."""
+
+    users: list[UserView]
+
+
+class KeyBody(Body):
+    """A name for the key, to tell it from others."""
+
+    label: Annotated[str, StringConstraints(max_length=200)] = ""
+
+
+class KeyMade(BaseModel):
+    """The key, shown this once."""
+
+    user_id: str
+    key_id: str
+    key: str
+
+
+Outcome = Literal["worked", "failed", "skipped"]
+
+
+class ExecutionBody(Body):
+    """A step that somebody carried out."""
+
+    runbook_id: RunbookId
+    step: Annotated[int, Field(ge=1, le=100_000)]
+    outcome: Outcome
+    note: Annotated[str, StringConstraints(max_length=10_000)] = ""
+    revision: Annotated[int | None, Field(ge=1, lt=2**63)] = None
+    incident: Annotated[str | None, StringConstraints(min_length=1, max_length=200)] = None
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
+
+
+class ExecutionImport(ExecutionBody):
+    """The same with the user who did it, for records from elsewhere."""
+
+    user_id: Identifier
+    started_at: Moment
+
+
+class ExecutionView(BaseModel):
+    """A recorded execution."""
+
+    id: str
+    runbook_id: str
+    step: int
+    outcome: Outcome
+    user_id: str
+    note: str
+    revision: int | None = None
+    incident: str | None = None
+    started_at: datetime
+    finished_at: datetime | None = None
+
+
+class ExecutionWritten(ExecutionView):
+    """An execution as stored."""
+
+    status: WriteStatus
+
+
+class ExecutionPage(BaseModel):
+    """Newest first; `next` is the `after` of the following page."""
+
+    executions: list[ExecutionView]
+    next: str | None
+
+
+Verdict = Literal["helpful", "wrong", "outdated"]
+
+
+class FeedbackBody(Body):
+    """What somebody thinks of an answer or a step."""
+
+    verdict: Verdict
+    question: Annotated[str | None, StringConstraints(max_length=32_768)] = None
+    answer: Annotated[str | None, StringConstraints(max_length=100_000)] = None
+    note: Annotated[str, StringConstraints(max_length=10_000)] = ""
+    runbook_id: RunbookId | None = None
+    step: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    revision: Annotated[int | None, Field(ge=1, lt=2**63)] = None
+    request_id: Annotated[str | None, StringConstraints(max_length=64)] = None
+
+
+class FeedbackView(FeedbackBody):
+    """Feedback as recorded."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    user_id: str
+    created_at: datetime
+
+
+class FeedbackPage(BaseModel):
+    """Newest first; `next` is the `after` of the following page."""
+
+    feedback: list[FeedbackView]
+    next: str | None
