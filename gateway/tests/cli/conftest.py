@@ -20,6 +20,8 @@ from cairn_gateway.cli.main import app
 
 KEY = "test-key"
 MAX_ITEMS = 200
+CRASH = 0
+"""As a status: the connection ends without an answer."""
 Json = dict[str, Any]
 
 
@@ -259,6 +261,9 @@ def _handler(gateway: FakeGateway) -> type[BaseHTTPRequestHandler]:
             parts = urlsplit(self.path)
             headers = {name.lower(): value for name, value in self.headers.items()}
             reply = gateway.handle(Seen(self.command, parts.path, dict(parse_qsl(parts.query)), headers, body))
+            if reply.status == CRASH:
+                self.close_connection = True
+                return
             content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
             self.send_response(reply.status)
             for name, value in ({"content-type": "application/json"} | reply.headers).items():

@@ -121,6 +121,16 @@ def test_an_import_goes_on_after_cairn_was_away(
     assert "mongo cannot be reached; trying again" in result.stderr
 
 
+def test_an_import_goes_on_after_cairn_died_under_its_first_request(
+    gateway: FakeGateway, reply: type[Reply], cairn: Run, folder: Path, quick: list[float]
+) -> None:
+    gateway.script(reply(0, b""))
+    result = cairn("import", str(folder))
+    assert result.exit_code == 0, result.stderr
+    assert len(gateway.runbooks) == 3
+    assert "trying again" in result.stderr
+
+
 def test_patience_has_an_end(gateway: FakeGateway, cairn: Run, folder: Path, quick: list[float]) -> None:
     gateway.refuse("POST", "/runbooks/import", 503, "mongo cannot be reached")
     result = cairn("import", str(folder))

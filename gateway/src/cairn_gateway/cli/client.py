@@ -36,7 +36,7 @@ class Cairn:
         self.target = target
         self._sleep = sleep
         self._monotonic = monotonic
-        self._answered = False
+        self._met = False
         headers = {"user-agent": "cairn-cli", "accept": "application/json"}
         if target.key:
             headers["authorization"] = f"Bearer {target.key}"
@@ -67,7 +67,7 @@ class Cairn:
         """One request; `body` is sent as JSON.
 
         A request that may be repeated gets `patience`: while Cairn heals or is overloaded it is sent again,
-        with back-off, for so many seconds. A Cairn that never answered is not waited for.
+        with back-off, for so many seconds. A Cairn to which no connection was ever made is not waited for.
 
         Raises:
             Negative: not found. Rejected: bad input. NotAllowed: credentials. Unreachable: no useful answer.
@@ -82,7 +82,7 @@ class Cairn:
                 )
             except Unreachable as exc:
                 wait = exc.retry_after if exc.retry_after is not None else _backoff(attempt)
-                if not self._answered or self._monotonic() + wait - started > patience:
+                if not self._met or self._monotonic() + wait - started > patience:
                     raise
                 if on_wait:
                     on_wait(exc)
@@ -136,8 +136,9 @@ class Cairn:
                 method, path, json=body, content=content, headers=headers, params=params, timeout=_timeout(timeout)
             )
         except httpx.HTTPError as exc:
+            self._met = self._met or not isinstance(exc, (httpx.ConnectError, httpx.ConnectTimeout))
             raise _unreachable(exc, self.target, timeout) from exc
-        self._answered = True
+        self._met = True
         raise_for(response, self.target)
         return response
 
@@ -247,4 +248,4 @@ def _cause(exc: BaseException) -> str:
         if isinstance(cause, OSError) and cause.errno is not None and cause.strerror:
             return cause.strerror.lower()
         cause = cause.__cause__ or cause.__context__
-    return str(exc) or type(exc).__name__
+    return str(exc).rstrip(".") or type(exc).__name__

@@ -14,11 +14,11 @@ from cairn_gateway.cli.waiting import Waited, WaitPolicy, wait_searchable
 
 WAIT_SECONDS = 300.0
 Wait = Annotated[bool, typer.Option("--wait", help="Return when everything is searchable.")]
-WaitLimit = Annotated[float, typer.Option(min=1, help="Seconds to wait until everything is searchable.")]
+WaitLimit = Annotated[float, typer.Option(min=1, help="Seconds without progress after which waiting ends.")]
 
 
 def wait(cairn: Cairn, event_ids: Sequence[str], limit: float) -> Waited:
-    """Wait until the events are searchable, at most `limit` seconds."""
+    """Wait until the events are searchable, giving up after `limit` seconds without progress."""
     with screen.progress("indexing", len(event_ids)) as advance:
         return wait_searchable(cairn, event_ids, policy=WaitPolicy(limit=limit), advance=advance)
 

@@ -16,7 +16,7 @@ SETTLED = frozenset({"searchable", "superseded", "dead", FORGOTTEN})
 
 @dataclass(frozen=True)
 class WaitPolicy:
-    """Seconds between looks grow from `first` to `longest`; after `limit` it gives up."""
+    """Seconds between looks grow from `first` to `longest`; after `limit` without progress it gives up."""
 
     limit: float = 300.0
     first: float = 0.1
@@ -56,10 +56,11 @@ def wait_searchable(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Waited:
-    """Ask for the events' states until each has reached its end, or the policy's limit has passed."""
+    """Ask for the events' states until each has reached its end, or nothing more happens."""
     started = monotonic()
     pending = list(dict.fromkeys(event_ids))
     dead: list[str] = []
+    moved = started
     interval = policy.first
     while pending:
         left: list[str] = []
@@ -71,7 +72,9 @@ def wait_searchable(
         settled = len(pending) - len(left)
         advance(settled)
         pending = left
-        if not pending or monotonic() - started + interval > policy.limit:
+        now = monotonic()
+        moved = now if settled else moved
+        if not pending or now - moved + interval > policy.limit:
             break
         sleep(interval)
         interval = policy.first if settled else min(policy.longest, interval * policy.growth)
