@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
@@ -13,6 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 if TYPE_CHECKING:
     from cairn_shared.postgres import Pool
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quiet_logs() -> None:
+    """Failures are provoked by the hundred here; rendering each with its locals takes longer than the tests."""
+    structlog.configure(
+        processors=[structlog.processors.KeyValueRenderer()], logger_factory=structlog.ReturnLoggerFactory()
+    )
 
 
 @pytest.fixture

@@ -20,15 +20,18 @@ def render(event: Event) -> PartWrite:
         PermanentError: the payload does not fit its type, or holds what PostgreSQL cannot store.
     """
     body = event.body()
-    if isinstance(body, RunbookUpserted):
-        write = _runbook(event, body.runbook)
-    elif isinstance(body, RunbookDeleted):
-        write = _write(event, kind="runbook", deleted=True)
-    elif isinstance(body, SourceDocument):
-        write = _source_document(event, body)
-    else:
-        raise PermanentError(f"{event.type} is not a document", stage="validate")
-    _refuse_unstorable(write)
+    try:
+        if isinstance(body, RunbookUpserted):
+            write = _runbook(event, body.runbook)
+        elif isinstance(body, RunbookDeleted):
+            write = _write(event, kind="runbook", deleted=True)
+        elif isinstance(body, SourceDocument):
+            write = _source_document(event, body)
+        else:
+            raise PermanentError(f"{event.type} is not a document", stage="validate")
+    except (UnicodeEncodeError, orjson.JSONEncodeError) as exc:
+        raise PermanentError("holds half of a surrogate pair", stage="validate") from exc
+    _refuse_nul(write)
     return write
 
 
@@ -124,8 +127,8 @@ def _sha(content: object) -> str:
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _refuse_unstorable(write: PartWrite) -> None:
-    """PostgreSQL's text holds neither NUL nor halves of surrogate pairs; whoever sends them must say what they mean."""
+def _refuse_nul(write: PartWrite) -> None:
+    """PostgreSQL's text holds no NUL; whoever sends one must say what it means."""
     facts = write.facts
     texts: dict[str, Iterable[str | None]] = {
         "subject": (write.source, write.external_id),
@@ -138,9 +141,5 @@ def _refuse_unstorable(write: PartWrite) -> None:
     }
     for field, values in texts.items():
         for value in values:
-            if value is None:
-                continue
-            if "\0" in value:
+            if value is not None and "\0" in value:
                 raise PermanentError(f"{field}: holds a NUL character", stage="validate")
-            if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-                raise PermanentError(f"{field}: holds half of a surrogate pair", stage="validate")
