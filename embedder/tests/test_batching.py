@@ -62,7 +62,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 async def batcher(model: Model, registry: CollectorRegistry) -> AsyncIterator[Batcher]:
-    policy = BatchPolicy(max_tokens=40, window=16, max_queries=4, max_passages=12, query_turns=2)
+    policy = BatchPolicy(max_tokens=40, busy_tokens=20, window=16, max_queries=4, max_passages=12, query_turns=2)
     batcher = Batcher(model.encode, text(0), policy, EmbedderMetrics(registry), SystemClock())
     task = asyncio.create_task(batcher.run())
     yield batcher
@@ -108,6 +108,19 @@ async def test_queries_go_ahead_but_passages_get_their_turn(
     model.gate.set()
     await asyncio.gather(first, passages, *queries)
     assert model.batches == [[1], [11], [12], [2], [13], [14], [3]]
+
+
+async def test_passages_are_batched_smaller_while_queries_come_in(
+    batcher: Batcher, model: Model, registry: CollectorRegistry
+) -> None:
+    model.gate.clear()
+    query = asyncio.create_task(batcher.submit([text(11)], "query"))
+    await asyncio.sleep(0.02)
+    passages = asyncio.create_task(batcher.submit([text(1), text(2), text(3), text(4)], "passage"))
+    await until_waiting(registry, "passage", 4)
+    model.gate.set()
+    await asyncio.gather(query, passages)
+    assert model.batches == [[11], [1, 2], [3, 4]]
 
 
 async def test_one_poisoned_text_does_not_harm_the_others(batcher: Batcher) -> None:

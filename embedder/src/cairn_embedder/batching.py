@@ -34,6 +34,8 @@ class BatchPolicy:
 
     Attributes:
         max_tokens: most tokens of a batch, padding included; a single longer text is a batch of its own.
+        busy_tokens: the same for passages while queries come in, since the next query waits for the batch to end.
+        busy_seconds: how long after a query that holds.
         window: how many of the longest waiting texts a batch is chosen from.
         max_queries: queries that may wait.
         max_passages: passages that may wait.
@@ -41,6 +43,8 @@ class BatchPolicy:
     """
 
     max_tokens: int = 512
+    busy_tokens: int = 256
+    busy_seconds: float = 2.0
     window: int = 128
     max_queries: int = 256
     max_passages: int = 2048
@@ -87,6 +91,7 @@ class Batcher:
         self._numbers = count()
         self._wake = asyncio.Event()
         self._turns = 0
+        self._last_query = -math.inf
         self._tokens_per_second = 2000.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inference")
         self.is_healthy = True
@@ -106,6 +111,7 @@ class Batcher:
         now, loop = self._clock.monotonic(), asyncio.get_running_loop()
         items = [_Item(next(self._numbers), ids, kind, now, loop.create_future()) for ids in texts]
         queue.update((item.number, item) for item in items)
+        self._last_query = now if kind == "query" else self._last_query
         self._count(kind)
         self._wake.set()
         try:
@@ -135,9 +141,11 @@ class Batcher:
         is_query_turn = bool(queries) and (not passages or self._turns < self._policy.query_turns)
         self._turns = self._turns + 1 if is_query_turn and passages else 0
         queue = queries if is_query_turn else passages
-        window = list(islice(queue.values(), self._policy.window))
-        batch = [window[index] for index in plan_batch([len(item.ids) for item in window], self._policy.max_tokens)]
         now = self._clock.monotonic()
+        is_busy = not is_query_turn and now - self._last_query < self._policy.busy_seconds
+        max_tokens = min(self._policy.max_tokens, self._policy.busy_tokens) if is_busy else self._policy.max_tokens
+        window = list(islice(queue.values(), self._policy.window))
+        batch = [window[index] for index in plan_batch([len(item.ids) for item in window], max_tokens)]
         for item in batch:
             del queue[item.number]
             self._metrics.wait.labels(item.kind).observe(now - item.since)
