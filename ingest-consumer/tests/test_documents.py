@@ -73,7 +73,7 @@ def test_what_postgres_cannot_store_and_what_does_not_fit_is_a_permanent_error(e
 def test_half_of_a_surrogate_pair_is_a_permanent_error() -> None:
     event = source_event("A", 1)
     broken = event.model_copy(update={"subject": "half \ud83d of a pair"})
-    with pytest.raises(PermanentError, match="subject|surrogate"):
+    with pytest.raises(PermanentError, match="surrogate"):
         render(broken)
 
 
