@@ -15,6 +15,7 @@ from answerer_fakes import (
     make_event,
     make_hit,
     make_search,
+    post,
     serving,
 )
 
@@ -26,17 +27,9 @@ Settings = Callable[..., AnswererSettings]
 pytestmark = pytest.mark.usefixtures("index")
 
 
-async def ask(url: str, question: str = "How do I recover the replica?", **body: Any) -> dict[str, Any]:
-    async with httpx.AsyncClient(timeout=20) as client:
-        response = await client.post(f"{url}/ask", json={"question": question, **body})
-    assert response.status_code == 200, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
-
-
 async def test_a_supported_answer_carries_markers_written_by_code(make_settings: Settings) -> None:
     async with serving(create_app(make_settings())) as url:
-        answer = await ask(url)
+        answer = await post(url)
     assert answer["mode"] == "full"
     assert answer["degraded"] is False
     assert answer["claims"][0]["citations"] == [
@@ -57,7 +50,7 @@ async def test_a_supported_answer_carries_markers_written_by_code(make_settings:
 async def test_without_a_model_the_matching_procedure_is_shown_in_order(make_settings: Settings) -> None:
     settings = make_settings(llm_base_url=None, llm_api_key=None, llm_model=None)
     async with serving(create_app(settings)) as url:
-        answer = await ask(url)
+        answer = await post(url)
     assert (answer["mode"], answer["degraded_reason"]) == ("excerpts", "llm_not_configured")
     places = [answer["answer"].index(f"Step {number}]") for number in (1, 2, 3, 4)]
     assert places == sorted(places)
@@ -66,8 +59,8 @@ async def test_without_a_model_the_matching_procedure_is_shown_in_order(make_set
 
 async def test_the_second_time_the_answer_comes_from_the_cache(make_settings: Settings, model: ScriptedModel) -> None:
     async with serving(create_app(make_settings())) as url:
-        first = await ask(url)
-        second = await ask(url, "  how do I RECOVER the   replica? ")
+        first = await post(url)
+        second = await post(url, "  how do I RECOVER the   replica? ")
     assert (first["mode"], second["mode"]) == ("full", "cached")
     assert second["claims"] == first["claims"]
     assert second["request_id"] != first["request_id"]
@@ -77,7 +70,7 @@ async def test_the_second_time_the_answer_comes_from_the_cache(make_settings: Se
 async def test_commands_carry_a_label_and_the_alerts_values(make_settings: Settings, retriever: FakeRetriever) -> None:
     retriever.answer = make_search(make_hit(4))
     async with serving(create_app(make_settings(llm_base_url=None, llm_api_key=None))) as url:
-        answer = await ask(url, alert={"name": "PodStuck", "labels": {"namespace": "prod", "pod": "pg-1"}})
+        answer = await post(url, alert={"name": "PodStuck", "labels": {"namespace": "prod", "pod": "pg-1"}})
     commands = {source["step"]: source["commands"] for source in answer["sources"]}
     assert commands[4] == [
         {"text": "kubectl -n prod delete pod pg-1 --grace-period=30", "safety": "destructive", "unfilled": []}
@@ -95,7 +88,7 @@ async def test_events_are_told_apart_from_runbooks(
 
     model.scripts = [script]
     async with serving(create_app(make_settings())) as url:
-        answer = await ask(url, "what changed in orders-42?")
+        answer = await post(url, "what changed in orders-42?")
     assert "Reported by events" in answer["answer"]
     assert answer["claims"][0]["citations"][0]["marker"] == "[deployment: orders, 2026-11-20]"
 
@@ -106,7 +99,7 @@ async def test_nothing_relevant_is_refused_without_asking_the_model(
     """Pitfall 22."""
     retriever.answer = make_search(make_hit(1), enough=False)
     async with serving(create_app(make_settings())) as url:
-        answer = await ask(url, "What is the capital of France?")
+        answer = await post(url, "What is the capital of France?")
     assert (answer["mode"], answer["answer"]) == ("refused", REFUSAL)
     assert answer["claims"] == answer["sources"] == []
     assert model.calls == []
@@ -116,9 +109,9 @@ async def test_the_model_may_refuse_and_code_writes_the_sentence(make_settings: 
     """Pitfall 22: the second gate, and `answerable` without any claim."""
     model.scripts = [claims_script(answerable=False)]
     async with serving(create_app(make_settings())) as url:
-        first = await ask(url, "one?")
+        first = await post(url, "one?")
         model.scripts = [claims_script(answerable=True)]
-        second = await ask(url, "two?")
+        second = await post(url, "two?")
     for answer in (first, second):
         assert (answer["mode"], answer["answer"], answer["claims"]) == ("refused", REFUSAL, [])
         assert not any(source["cited"] for source in answer["sources"])
@@ -142,7 +135,7 @@ async def test_bad_input_names_the_field(make_settings: Settings) -> None:
 
 async def test_metrics_have_their_names(make_settings: Settings, model: ScriptedModel) -> None:
     async with serving(create_app(make_settings())) as url, httpx.AsyncClient() as client:
-        await ask(url)
+        await post(url)
         model.scripts = [GOOD]
         metrics = (await client.get(f"{url}/metrics")).text
     for line in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 import pytest
 from answerer_fakes import Bench, MemoryStore, ScriptedModel, claims_script, hang_script, status_script
@@ -108,7 +109,7 @@ class Replicas:
         self._clock = clock
         self.seen: list[State] = []
 
-    async def __aenter__(self) -> Replicas:
+    async def __aenter__(self) -> Self:
         if isinstance(self._store, str):
             self._context = open_redis(RedisSettings(redis_url=SecretStr(self._store)), "test")
             self._shared: CircuitStore = RedisCircuit(await self._context.__aenter__(), "test")
@@ -213,7 +214,7 @@ async def test_a_cancelled_probe_leaves_the_way_free_for_the_next(store: object,
         clock.time += timedelta(seconds=31)
         task = asyncio.create_task(circuit.call(hangs))
         await asyncio.sleep(0.05)
-        assert circuit.state is State.HALF_OPEN
+        assert replicas.seen[-1] is State.HALF_OPEN
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert circuit.state is State.OPEN

@@ -77,15 +77,14 @@ def _of_code(code: Code) -> Iterator[tuple[str, Language]]:
 
 def _guessed(body: str) -> Iterator[tuple[str, Language]]:
     """A fence without a language, or a session with output: only what stands after a prompt or is known to be one."""
-    prompted = bool(_DOLLAR.search(body))
-    for line in _logical_lines(body, "#"):
-        bare = _PROMPT.sub("", line, count=1)
-        if prompted and bare == line:
-            continue
-        if language := language_of(bare):
-            yield bare, language
-        elif prompted:
-            yield bare, "shell"
+    prompts = [match.start() for match in _DOLLAR.finditer(body)]
+    if not prompts:
+        yield from ((line, found) for line in _logical_lines(body, "#") if (found := language_of(line)))
+        return
+    for start, end in zip(prompts, [*prompts[1:], len(body)], strict=True):
+        # What follows the command up to the next prompt is its output.
+        if line := next(_logical_lines(_PROMPT.sub("", body[start:end].lstrip("\n"), count=1), "#"), None):
+            yield line, language_of(line) or "shell"
 
 
 def _logical_lines(body: str, comment: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from cairn_answerer.injection import withhold
 from cairn_answerer.model import Passage, Shown
 from cairn_answerer.ports import Message
 from cairn_shared.api.search import AlertContext
+from cairn_shared.redaction import redact
 
 PROMPT_VERSION = "1"
 """Part of the cache key: raise it with every change of this module."""
@@ -107,8 +108,9 @@ def compose(question: str, alert: AlertContext | None, shown: Sequence[Shown], n
     parts = [f"{begin}\n{blocks}\n{end}"]
     if alert is not None and (alert.name or alert.labels):
         told = {"name": alert.name, "labels": alert.labels, "annotations": alert.annotations}
-        parts.append(f"The alert (data as well):\n{begin}\n{_neutral(json.dumps(told)[:4000])}\n{end}")
-    parts.append(f"Question: {_neutral(visible(question)[:MAX_QUESTION])}")
+        parts.append(f"The alert (data as well):\n{begin}\n{_neutral(redact(json.dumps(told))[:4000])}\n{end}")
+    # Steps were redacted when they were taken in; what a person pastes here was not.
+    parts.append(f"Question: {_neutral(redact(visible(question))[:MAX_QUESTION])}")
     return [
         Message("system", _RULES.format(begin=begin, end=end)),
         Message("user", "\n\n".join(parts)),

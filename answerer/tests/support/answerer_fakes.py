@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
@@ -511,3 +512,12 @@ class Bench:
             metrics=metrics,
             request_id=lambda: "test",
         )
+
+
+async def post(url: str, question: str = "How do I recover the replica?", **body: Any) -> dict[str, Any]:
+    """The answer of `POST /ask`, which is always 200."""
+    async with httpx.AsyncClient(timeout=20) as client:
+        response = await client.post(f"{url}/ask", json={"question": question, **body})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer

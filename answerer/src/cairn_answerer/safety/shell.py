@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _PLACEHOLDER = re.compile(r"<[A-Za-z][\w .:/-]{0,60}?>|\{\{[^{}\n]{0,80}\}\}")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
@@ -26,20 +26,13 @@ class Simple:
     body: str = ""
 
 
-@dataclass
-class _Splitter:
-    pieces: list[tuple[str, bool]] = field(default_factory=list)
-    inner: list[str] = field(default_factory=list)
-
-
 def split(text: str) -> tuple[list[Simple], list[str]]:
     """(the simple commands of `text` in order, the texts of its `$(...)` and backtick substitutions)."""
     text = _PLACEHOLDER.sub("PLACEHOLDER", text.replace("\\\n", " "))
     text, body = _heredoc(text)
-    splitter = _Splitter()
-    _scan(text, splitter)
-    commands = [_simple(piece, piped, body) for piece, piped in splitter.pieces if piece.strip()]
-    return commands, splitter.inner
+    text, inner = _substitutions(text)
+    commands = [_simple(piece, piped, body) for piece, piped in _pieces(text) if piece.strip()]
+    return commands, inner
 
 
 def _heredoc(text: str) -> tuple[str, str]:
@@ -60,42 +53,59 @@ def _heredoc(text: str) -> tuple[str, str]:
     return "\n".join([text[: match.start()] + rest, *after]), "\n".join(body)
 
 
-def _scan(text: str, splitter: _Splitter) -> None:
+def _substitutions(text: str) -> tuple[str, list[str]]:
+    """`text` with a word in place of each substitution, and what the substitutions run."""
+    kept: list[str] = []
+    inner: list[str] = []
+    single = False
+    double = False
+    position = start = 0
+    while position < len(text):
+        char = text[position]
+        if char == "\\" and not single:
+            position += 1
+        elif char == "'" and not double:
+            single = not single
+        elif char == '"' and not single:
+            double = not double
+        elif not single and (text.startswith("$(", position) or char == "`"):
+            end = _substitution_end(text, position)
+            kept += (text[start:position], "SUBSTITUTION")
+            inner.append(text[position + (1 if char == "`" else 2) : end])
+            position, start = end, end + 1
+        position += 1
+    kept.append(text[start:])
+    return "".join(kept), inner
+
+
+def _pieces(text: str) -> list[tuple[str, bool]]:
+    """(text of a simple command, whether it reads from the one before)."""
+    pieces: list[tuple[str, bool]] = []
     quote = ""
-    start = 0
+    start = position = 0
     piped = False
-    position = 0
     while position < len(text):
         char = text[position]
         if char == "\\" and quote != "'":
-            position += 2
-            continue
-        if quote != "'" and (text.startswith("$(", position) or char == "`"):
-            end = _substitution_end(text, position)
-            splitter.inner.append(text[position + (1 if char == "`" else 2) : end])
-            position = end + 1
-            continue
-        if quote:
+            position += 1
+        elif quote:
             quote = "" if char == quote else quote
         elif char in "'\"":
             quote = char
         elif char == "#" and (position == 0 or text[position - 1] in " \t\n;"):
             line_end = text.find("\n", position)
-            end = len(text) if line_end < 0 else line_end
-            splitter.pieces.append((text[start:position], piped))
-            start, piped, position = end, False, end
+            pieces.append((text[start:position], piped))
+            start = position = len(text) if line_end < 0 else line_end
             continue
-        elif char in ";|\n" or (
-            char == "&" and text[position - 1 : position] != ">" and text[position + 1 : position + 2] != ">"
-        ):
-            splitter.pieces.append((text[start:position], piped))
+        elif char in ";|\n" or (char == "&" and ">" not in text[max(0, position - 1) : position + 2]):
+            pieces.append((text[start:position], piped))
             double = text[position : position + 2] in ("||", "&&", ";;")
             piped = char == "|" and not double
-            position += 2 if double else 1
-            start = position
-            continue
+            position += int(double)
+            start = position + 1
         position += 1
-    splitter.pieces.append((text[start:], piped))
+    pieces.append((text[start:], piped))
+    return pieces
 
 
 def _substitution_end(text: str, start: int) -> int:

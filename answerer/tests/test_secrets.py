@@ -1,0 +1,40 @@
+"""Pitfall 21: secrets in a question reach neither the model, nor Redis, nor the log; commit hashes do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from answerer_fakes import ScriptedModel, post, serving
+from pydantic import SecretStr
+
+from cairn_answerer.app import create_app
+from cairn_answerer.settings import AnswererSettings
+from cairn_shared.redis import open_redis
+from cairn_shared.settings import RedisSettings
+
+Settings = Callable[..., AnswererSettings]
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+SHA = "3f9d0682b1a4c5d6e7f8091a2b3c4d5e6f708192"
+
+
+@pytest.mark.usefixtures("index")
+async def test_a_secret_in_the_question_stays_here(
+    make_settings: Settings, model: ScriptedModel, redis_url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with serving(create_app(make_settings())) as url:
+        answer = await post(url, f"Push of {SHA} with {TOKEN} fails on the replica")
+    assert answer["mode"] == "full"
+    assert TOKEN not in model.calls[0].prompt
+    assert SHA in model.calls[0].prompt
+    async with open_redis(RedisSettings(redis_url=SecretStr(redis_url)), "test") as client:
+        stored = [await client.get(name) for name in await client.keys("*")]
+    assert stored
+    assert TOKEN.encode() not in b"".join(value for value in stored if isinstance(value, bytes))
+    out, err = capfd.readouterr()
+    assert TOKEN not in out + err
+    assert "sk-test-key" not in out + err + str(answer)
+
+
+def test_settings_do_not_show_the_key(make_settings: Settings) -> None:
+    assert "sk-test-key" not in repr(make_settings())

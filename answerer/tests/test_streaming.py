@@ -1,0 +1,169 @@
+"""Server-sent events: sources first, claims when they passed, the whole at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import pytest
+from answerer_fakes import (
+    GOOD_CLAIMS,
+    Bench,
+    ModelCall,
+    ScriptedModel,
+    begin_stream,
+    claims_script,
+    delta,
+    hang_script,
+    serving,
+)
+
+from cairn_answerer import sse
+from cairn_answerer.app import create_app
+from cairn_answerer.model import ClaimReleased, Done, Progress, Restarted, SourcesFound
+from cairn_answerer.settings import AnswererSettings
+from cairn_shared.api.ask import AskRequest, AskResponse
+
+Settings = Callable[..., AnswererSettings]
+QUESTION = {"question": "How do I recover the replica?", "stream": True}
+
+
+async def events(response: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
+    name = ""
+    async for line in response.aiter_lines():
+        if line.startswith("event: "):
+            name = line[7:]
+        elif line.startswith("data: "):
+            yield name, json.loads(line[6:])
+        elif line.startswith(":"):
+            yield "comment", line
+
+
+async def slow_claims(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+    """The second claim, an invented one and the end come later."""
+    first, second = (
+        json.dumps({"text": text, "cites": [call.ids[number] for number in steps]}) for text, steps in GOOD_CLAIMS
+    )
+    invented = json.dumps({"text": "Reboot the data centre.", "cites": [call.ids[1]]})
+    begin_stream(writer)
+    writer.write(delta('{"answerable": true, "claims": [' + first))
+    await writer.drain()
+    await asyncio.sleep(0.25)
+    writer.write(delta(f", {invented}, {second}"))
+    await writer.drain()
+    await asyncio.sleep(0.25)
+    third = json.dumps({"text": "Set `max_slot_wal_keep_size` to 200GB.", "cites": [call.ids[3]]})
+    writer.write(delta(f", {third}]}}") + delta("", "stop") + b"data: [DONE]\n\n")
+
+
+async def test_each_claim_is_released_when_it_passed(
+    make_settings: Settings, index: object, model: ScriptedModel
+) -> None:
+    model.scripts = [slow_claims]
+    seen: list[tuple[float, str, Any]] = []
+    loop = asyncio.get_running_loop()
+    async with serving(create_app(make_settings(llm_attempt_timeout=2.0, sse_keep_alive=0.1))) as url:
+        async with httpx.AsyncClient() as client, client.stream("POST", f"{url}/ask", json=QUESTION) as response:
+            assert response.headers["content-type"].startswith("text/event-stream")
+            async for name, data in events(response):
+                seen.append((loop.time(), name, data))
+        async with httpx.AsyncClient() as client, client.stream("POST", f"{url}/ask", json=QUESTION) as response:
+            again = [name async for name, _ in events(response) if name != "comment"]
+    names = [name for _, name, _ in seen if name != "comment"]
+    assert names == ["sources", "claim", "claim", "claim", "done"]
+    assert "comment" in [name for _, name, _ in seen]
+    times = [at for at, name, _ in seen if name != "comment"]
+    assert times[1] - times[0] < 0.2
+    assert times[2] - times[1] > 0.2
+    assert times[4] - times[2] > 0.2
+    done = seen[-1][2]
+    assert AskResponse.model_validate(done).dropped_claims == 1
+    assert [data for _, name, data in seen if name == "claim"] == done["claims"]
+    assert "data centre" not in str(seen)
+    assert {source["step"] for source in seen[0][2]["sources"]} == {1, 2, 3, 4}
+    assert again == ["sources", "claim", "claim", "claim", "done"], "not cached: a claim was dropped"
+
+
+async def test_a_stream_from_the_cache_has_the_same_events(
+    make_settings: Settings, index: object, model: ScriptedModel
+) -> None:
+    async with serving(create_app(make_settings())) as url, httpx.AsyncClient() as client:
+        seen = []
+        for _ in range(2):
+            async with client.stream("POST", f"{url}/ask", json=QUESTION) as response:
+                seen.append([(name, data) async for name, data in events(response)])
+    assert [name for name, _ in seen[0]] == [name for name, _ in seen[1]]
+    assert seen[0][1] == seen[1][1]
+    assert seen[1][-1][1]["mode"] == "cached"
+    assert len(model.calls) == 1
+
+
+async def test_a_client_that_goes_away_ends_the_call_of_the_model(
+    make_settings: Settings, index: object, model: ScriptedModel
+) -> None:
+    model.scripts = [hang_script]
+    settings = make_settings(llm_attempt_timeout=30.0, ask_deadline=40.0)
+    async with serving(create_app(settings)) as url:
+        async with httpx.AsyncClient() as client, client.stream("POST", f"{url}/ask", json=QUESTION) as response:
+            async for name, _ in events(response):
+                if name == "sources":
+                    break
+            while not model.calls:
+                await asyncio.sleep(0.01)
+        model.scripts = [claims_script(*GOOD_CLAIMS)]
+        # If the first call were still running, this one would join it and hang.
+        async with httpx.AsyncClient(timeout=5) as client:
+            answer = (await client.post(f"{url}/ask", json={**QUESTION, "stream": False})).json()
+    assert answer["mode"] == "full"
+    assert len(model.calls) == 2
+
+
+async def test_claims_released_before_a_failure_are_withdrawn(bench: Bench, model: ScriptedModel) -> None:
+    async def breaks_off(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+        text, steps = GOOD_CLAIMS[0]
+        begin_stream(writer)
+        claim = json.dumps({"text": text, "cites": [call.ids[number] for number in steps]})
+        writer.write(delta('{"answerable": true, "claims": [' + claim))
+        await writer.drain()
+        await asyncio.sleep(0.05)
+
+    model.scripts = [breaks_off, claims_script(*GOOD_CLAIMS)]
+    answerer = await bench.answerer()
+    seen = [item async for item in answerer.follow(AskRequest(question="q"))]
+    assert [type(item) for item in seen] == [
+        SourcesFound,
+        ClaimReleased,
+        Restarted,
+        ClaimReleased,
+        ClaimReleased,
+        Done,
+    ]
+
+
+async def test_closing_the_stream_closes_what_it_follows() -> None:
+    closed = asyncio.Event()
+
+    async def progress() -> AsyncIterator[Progress]:
+        try:
+            yield Restarted()
+            await asyncio.sleep(60)
+        finally:
+            closed.set()
+
+    stream = sse.stream(progress(), keep_alive=0.02)
+    assert await anext(stream) == b"event: restart\ndata: {}\n\n"
+    assert await anext(stream) == sse.KEEP_ALIVE
+    await stream.aclose()  # type: ignore[attr-defined]
+    assert closed.is_set()
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "data: x\n\nevent: done"])
+async def test_line_breaks_cannot_forge_an_event(text: str) -> None:
+    from cairn_answerer.model import Produced
+
+    encoded = sse.encode(Done(Produced(AskResponse(answer=text, mode="full"))))
+    assert encoded.count(b"\n") == 3
+    assert json.loads(encoded.split(b"data: ", 1)[1])["answer"] == text
