@@ -75,6 +75,7 @@ class FakeGateway:
         self.differences: list[dict[str, list[Json]]] = [{}]
         self.plans: list[Json] = []
         self.requests: list[Seen] = []
+        self.talk: list[tuple[Seen, Reply]] = []
         self.scripted: list[Reply | None] = []
         self.replies: dict[tuple[str, str], Reply] = {}
 
@@ -157,7 +158,8 @@ class FakeGateway:
             after = seen.query.get("after", "")
             page = [name for name in ids if name > after][:2]
             following = page[-1] if page and page[-1] != ids[-1] else None
-            return Reply(200, {"runbooks": [self.runbooks[name] for name in page], "next": following})
+            kept = [_without(self.runbooks[name], "markdown", "event_id") for name in page]
+            return Reply(200, {"runbooks": kept, "next": following})
         if runbook_id not in self.runbooks:
             return problem(404, f"there is no runbook {runbook_id}")
         stored = self.runbooks[runbook_id]
@@ -171,7 +173,7 @@ class FakeGateway:
             "line_start": 1,
             "line_end": 3,
         }
-        return Reply(200, stored | {"steps": [step]})
+        return Reply(200, stored | {"steps": [step], "markdown": True})
 
     def delete_runbooks(self, _: Seen, runbook_id: str) -> Reply:
         stored = self.runbooks.pop(runbook_id, None)
@@ -248,6 +250,10 @@ class FakeGateway:
         return Reply(200, {"ok": all(plan["index"] for plan in self.plans), "plans": self.plans})
 
 
+def _without(value: Json, *names: str) -> Json:
+    return {name: member for name, member in value.items() if name not in names}
+
+
 def _handler(gateway: FakeGateway) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -261,6 +267,7 @@ def _handler(gateway: FakeGateway) -> type[BaseHTTPRequestHandler]:
             parts = urlsplit(self.path)
             headers = {name.lower(): value for name, value in self.headers.items()}
             reply = gateway.handle(Seen(self.command, parts.path, dict(parse_qsl(parts.query)), headers, body))
+            gateway.talk.append((gateway.requests[-1], reply))
             if reply.status == CRASH:
                 self.close_connection = True
                 return

@@ -30,7 +30,11 @@ async def record(body: ExecutionBody, state: Gateway, who: RequireReader) -> Exe
     return await _put(state, uuid.uuid4().hex, fields)
 
 
-@router.put("/{execution_id}", response_model=ExecutionWritten, responses=problems(400, 422))
+@router.put(
+    "/{execution_id}",
+    response_model=ExecutionWritten,
+    responses=problems(400, 422) | {201: {"model": ExecutionWritten, "description": "It did not exist before."}},
+)
 async def put_execution(
     execution_id: Id, body: ExecutionImport, response: Response, state: Gateway, _: RequireEditor
 ) -> ExecutionWritten:

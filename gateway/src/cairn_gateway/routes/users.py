@@ -26,7 +26,11 @@ async def list_users(state: Gateway, _: RequireAdmin) -> UserList:
     return UserList(users=[UserView.model_validate(asdict(user)) for user in await state.users.list()])
 
 
-@router.put("/{user_id}", response_model=UserWritten, responses=problems(400, 422))
+@router.put(
+    "/{user_id}",
+    response_model=UserWritten,
+    responses=problems(400, 422) | {201: {"model": UserWritten, "description": "It did not exist before."}},
+)
 async def put_user(user_id: UserId, body: UserBody, response: Response, state: Gateway, _: RequireAdmin) -> UserWritten:
     """Create or change a user; the keys stay."""
     status = await state.users.put(User(user_id, body.name, body.role, body.email, body.team))
