@@ -1,11 +1,13 @@
 """Run by test_supervisor.py: the real supervisor over two small HTTP servers instead of the stack.
 
-`base` is needed by `front`; `front` has a child of its own. BROKEN=1 adds a process that cannot start.
+`base` is needed by `front`; `front` has a child of its own. BROKEN=1 adds a process that cannot start, STUCK=1
+one whose topics never get created.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 
 from cairn_local import probes
@@ -51,6 +53,9 @@ def build(
         script = "print('the disk is on fire', flush=True); raise SystemExit(2)"
         broken = Program("broken", (sys.executable, "-c", script))
         units.append(Unit(Server(broken, lambda: probes.port("http://127.0.0.1:1"), "http://127.0.0.1:1")))
+    if environ.get("STUCK"):
+        stuck = unit("stuck", ports["mongo"])
+        units.append(Unit(stuck.server, when_ready=lambda: time.sleep(600)))
     return Plan(tuple(units), f"http://127.0.0.1:{ports['gateway']}", "none")
 
 

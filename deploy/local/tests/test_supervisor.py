@@ -181,3 +181,13 @@ def test_a_port_that_is_taken_is_replaced_and_the_command_line_is_told(stack: St
     assert not url.endswith(f":{stack.env['CAIRN_PORT']}")
     assert f"CAIRN_URL={url}\n" in stack.home.env.read_text()
     assert stack.home.env.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_still_retries_in_a_thread_does_not_hold_up_the_stop(stack: Stack) -> None:
+    supervisor = stack.start(STUCK="1")
+    until(lambda: "stuck" in stack.state().processes and stack.state().processes["stuck"].pid is not None, "started")
+    time.sleep(0.5)
+    began = time.monotonic()
+    supervisor.send_signal(signal.SIGTERM)
+    assert supervisor.wait(20) == 0
+    assert time.monotonic() - began < 10

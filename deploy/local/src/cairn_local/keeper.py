@@ -17,6 +17,7 @@ from cairn_local import logs, programs
 from cairn_local.probes import NotReady
 from cairn_local.programs import Program, Server, nothing
 from cairn_local.state import Board
+from cairn_local.threads import in_thread
 from cairn_shared.clock import Clock
 from cairn_shared.logging import get_logger
 from cairn_shared.retry import Backoff
@@ -159,7 +160,7 @@ class Keeper:
         self._process = None
         self._tell("starting", "")
         try:
-            await asyncio.to_thread(server.prepare)
+            await in_thread(server.prepare)
             if self._stop.is_set():
                 return "stopping"
             logs.rotate(self._log_file)
@@ -172,7 +173,7 @@ class Keeper:
         try:
             reason = await self._until_ready()
             if reason is None:
-                await asyncio.to_thread(self.unit.when_ready)
+                await in_thread(self.unit.when_ready)
                 self._tell("ready", "")
                 self.ready.set()
                 self._ready_at = self._clock.monotonic()
@@ -192,7 +193,7 @@ class Keeper:
         deadline = self._clock.monotonic() + server.ready_timeout
         while True:
             try:
-                await asyncio.to_thread(server.probe)
+                await in_thread(server.probe)
             except NotReady as exc:
                 detail = str(exc)
             else:

@@ -36,7 +36,7 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
         except BaseException as exc:  # noqa: BLE001 - carried over to the caller's thread
             failure.append(exc)
 
-    thread = threading.Thread(target=run, name="blocking")
+    thread = threading.Thread(target=run, name="blocking", daemon=True)
     thread.start()
     thread.join()
     if failure:

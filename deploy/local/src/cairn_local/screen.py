@@ -32,7 +32,7 @@ class Progress:
             if process.status == "ready":
                 seconds = time.time() - self.began
                 self.console.print(
-                    f"  [green]ready[/]       {process.name:<20} {escape(process.address):<28} {seconds:5.1f} s",
+                    f"  [green]ready[/]       {process.name:<20} {place(process.address):<18} {seconds:5.1f} s",
                     highlight=False,
                 )
             elif process.status in ("restarting", "failed"):
@@ -44,20 +44,26 @@ class Progress:
 def table(state: StackState, now: float) -> Table:
     """The processes of the stack."""
     shown = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("process", "state", "pid", "address", "since", "restarts", "detail"):
-        shown.add_column(column, overflow="fold")
+    for column in ("process", "state", "pid", "address", "since", "restarts"):
+        shown.add_column(column, no_wrap=True)
+    shown.add_column("detail", overflow="fold")
     for process in state.processes.values():
         colour = COLOURS.get(process.status, "white")
         shown.add_row(
             process.name,
             f"[{colour}]{process.status}[/]",
             str(process.pid or ""),
-            escape(process.address),
+            place(process.address),
             age(now - process.since) if process.since else "",
             str(process.restarts),
             escape(process.detail),
         )
     return shown
+
+
+def place(address: str) -> str:
+    """Host and port of an address."""
+    return address.rpartition("://")[2].partition("/")[0]
 
 
 def age(seconds: float) -> str:

@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 from cairn_local import leftovers, logs, ports, secrets_file, state
 from cairn_local.home import Home
@@ -16,13 +16,13 @@ from cairn_local.locks import Held, acquire
 from cairn_local.plan import Plan, build, wanted_ports
 from cairn_local.settings import StackSettings
 from cairn_local.state import Board, ProcessState, StackState
+from cairn_local.threads import in_thread
 from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.logging import get_logger
 
 log = get_logger(__name__)
 
 LOG_CHECK_SECONDS = 60.0
-THREADS = 32  # probes and preparations block; each unit may have one at a time
 
 
 class AlreadyRunning(RuntimeError):
@@ -63,7 +63,6 @@ class Supervisor:
             StartError: a process never came up; everything else was stopped again.
         """
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(THREADS))
         loop.add_signal_handler(signal.SIGCHLD, self._check)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self.ask_to_stop)
@@ -99,7 +98,7 @@ class Supervisor:
             await self._clock.sleep(LOG_CHECK_SECONDS)
             for name in (*self._keepers, "supervisor"):
                 with suppress(OSError):
-                    await asyncio.to_thread(logs.rotate, self._home.log(name))
+                    await in_thread(partial(logs.rotate, self._home.log(name)))
 
     async def _end(self, keeping: Sequence[asyncio.Task[None]]) -> None:
         """Stop those that depend on others first: services, then stores."""
