@@ -74,6 +74,8 @@ class FakeGateway:
         self.status: Json = {"status": "ok", "version": "0.1.0", "dependencies": {"mongo": "ok"}}
         self.differences: list[dict[str, list[Json]]] = [{}]
         self.plans: list[Json] = []
+        self.repos: dict[str, Json] = {}
+        self.sync_error: str | None = None
         self.requests: list[Seen] = []
         self.talk: list[tuple[Seen, Reply]] = []
         self.scripted: list[Reply | None] = []
@@ -245,6 +247,32 @@ class FakeGateway:
         counts = {kind: len(items) for kind, items in found.items()}
         body = {"ok": not found, "checked": 3, "indexed": 2, "counts": counts, "differences": found, "pending": []}
         return Reply(200, body | {"repaired": repaired})
+
+    def post_repos(self, seen: Seen, rest: str) -> Reply:
+        if rest:
+            name = rest.removesuffix("/sync")
+            event_id = str(uuid.uuid4())
+            self.events[event_id] = "queued"
+            known = name in self.repos
+            return Reply(202, {"name": name, "event_id": event_id}) if known else problem(404, f"there is no {name}")
+        body = {"include": ["**/*.md"], "exclude": []} | seen.json()
+        setting = {"path": "/webhooks/github", "events": "push", "content_type": "application/json"}
+        state: Json = {
+            "commit": "0123456789abcdef", "files": 3, "written": 2, "deleted": 1, "event_ids": [], "error": self.sync_error,
+            "skipped": [{"path": "x.md", "reason": "empty"}], "synced_at": "2026-01-11T02:14:00Z", "retry_at": None,
+        }  # fmt: skip
+        webhook = None if body["url"].startswith("file:") else setting | {"setting": "GITHUB_WEBHOOK_SECRET"}
+        self.repos[body["name"]] = body | {"webhook": webhook, "state": state, "origin": "api"}
+        return Reply(201, self.repos[body["name"]])
+
+    def get_repos(self, _: Seen, name: str) -> Reply:
+        if name and name not in self.repos:
+            return problem(404, f"there is no {name}")
+        return Reply(200, self.repos[name] if name else {"repos": list(self.repos.values())})
+
+    def delete_repos(self, _: Seen, name: str) -> Reply:
+        gone = self.repos.pop(name, None)
+        return Reply(200, {"name": name, "event_id": None}) if gone else problem(404, f"there is no {name}")
 
     def get_admin(self, _seen: Seen, _: str) -> Reply:
         return Reply(200, {"ok": all(plan["index"] for plan in self.plans), "plans": self.plans})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Run = Callable[..., Result]
 Json = dict[str, Any]
+_LITERAL = re.compile(r"\d+|true|false")
 NOWHERE = {
     "MONGO_URI": "mongodb://127.0.0.1:1",
     "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
@@ -47,6 +48,12 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("users", "key", "user-a", "--label", "laptop"),
     ("users", "revoke", "user-a", "k1"),
     ("executions", "--runbook", "redis-down", "--user", "user-a", "--limit", "7"),
+    ("repos", "add", "books", "https://git.example.com/team/books", "--branch", "dev", "--include", "*.md", "--exclude", "a/**",
+     "--provider", "gitea"),
+    ("repos", "ls"),
+    ("repos", "show", "books"),
+    ("sync", "--wait"),
+    ("repos", "rm", "books", "--keep"),
     ("executions", "record", "redis-down", "2", "worked", "--note", "n", "--incident", "i"),
 )  # fmt: skip
 
@@ -84,7 +91,7 @@ def test_what_the_command_line_sends_is_what_the_gateway_takes(openapi: Json, ta
         parameters = {item["name"]: item["schema"] for item in operation.get("parameters", []) if item["in"] == "query"}
         assert set(seen.query) <= set(parameters), seen
         for name, value in seen.query.items():
-            _check(openapi, parameters[name], int(value) if value.isdigit() else value, seen)
+            _check(openapi, parameters[name], json.loads(value) if _LITERAL.fullmatch(value) else value, seen)
         if seen.body:
             kind = seen.headers["content-type"].partition(";")[0]
             schema = operation["requestBody"]["content"][kind]["schema"]

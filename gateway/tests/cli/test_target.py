@@ -63,6 +63,12 @@ def test_the_stored_key_is_not_sent_to_another_address(checkout: Path) -> None:
     assert find_target({"CAIRN_URL": "https://elsewhere.example.com"}, checkout).key is None
 
 
+def test_a_stored_key_without_an_address_is_for_this_machine(tmp_path: Path) -> None:
+    write_env(tmp_path, "CAIRN_API_KEY=local-key\n")
+    assert find_target({"CAIRN_URL": "https://elsewhere.example.com"}, tmp_path).key is None
+    assert find_target({}, tmp_path).key == "local-key"
+
+
 def test_the_stored_key_is_used_when_the_environment_names_the_same_address(checkout: Path) -> None:
     assert find_target({"CAIRN_URL": "http://127.0.0.1:8123/"}, checkout).key == "local-key"
 

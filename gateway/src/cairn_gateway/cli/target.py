@@ -24,10 +24,14 @@ ENV_FILE = "env"
 
 @dataclass(frozen=True)
 class Target:
-    """The address of a Cairn, and the key for it. `warnings` are for the user to read."""
+    """The address of a Cairn, and the key for it. `warnings` are for the user to read.
+
+    `stored` is all that the one-machine stack of this address wrote down, secrets of webhooks among it.
+    """
 
     url: str
     key: str | None = field(default=None, repr=False)
+    stored: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -47,12 +51,12 @@ def find_target(environ: Mapping[str, str], folder: Path) -> Target:
     """
     warnings: list[str] = []
     stored = _stored(_candidates(environ, folder), warnings)
-    stored_url = stored.get(URL_VARIABLE)
-    url = _checked_url(environ.get(URL_VARIABLE) or stored_url or DEFAULT_URL)
-    key = environ.get(KEY_VARIABLE)
-    if not key and (stored_url is None or _checked_url(stored_url) == url):
-        key = stored.get(KEY_VARIABLE)
-    return Target(url, _checked_key(key) if key else None, tuple(warnings))
+    stored_url = _checked_url(stored.get(URL_VARIABLE) or DEFAULT_URL)
+    url = _checked_url(environ.get(URL_VARIABLE) or stored_url)
+    if url != stored_url:
+        stored = {}
+    key = environ.get(KEY_VARIABLE) or stored.get(KEY_VARIABLE)
+    return Target(url, _checked_key(key) if key else None, stored, tuple(warnings))
 
 
 def parse_env(text: str) -> dict[str, str]:
