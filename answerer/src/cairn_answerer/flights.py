@@ -91,6 +91,11 @@ class Flights:
         self._policy = policy
         self._flights: dict[str, Flight] = {}
 
+    def flying(self, key: str) -> bool:
+        """This process is at it: joining is cheaper than looking elsewhere."""
+        flight = self._flights.get(key)
+        return flight is not None and not flight.over
+
     async def fly(self, key: str, produce: Produce) -> AsyncIterator[Progress]:
         """Progress of the flight for `key`, which `produce` carries out if nobody is at it.
 

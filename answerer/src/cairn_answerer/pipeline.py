@@ -113,7 +113,7 @@ class Answerer:
                 late = await freshness.wait(self._corpus, request, within)
                 state, known = await self._state()
                 key = cache.key(request, state, self._fingerprints)
-                if state and (found := await self._cached(key, known)):
+                if state and not self._flights.flying(key) and (found := await self._cached(key, known)):
                     self._metrics.cache("hit")
                     timings.mark("cache")
                     for progress in _replay(found):

@@ -494,7 +494,7 @@ class Bench:
                 metrics,
                 choose=random.SystemRandom().choice,
                 nonce=lambda: secrets.token_hex(8),
-                policy=writing.Policy(reserve=0.1),
+                policy=writing.Policy(reserve=0.4),
                 budget=24_000,
             )
             if refine is not None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -22,14 +22,17 @@ RedisFailure = (RedisError, OSError, TimeoutError)
 @asynccontextmanager
 async def open_redis(settings: RedisSettings, process: str) -> AsyncIterator[Client]:
     """A pooled client for bytes; it connects at first use and reconnects by itself."""
-    client: Client = Redis.from_url(
+    # Blocking: with all connections busy a command waits for one, where the plain pool would fail at once.
+    pool = BlockingConnectionPool.from_url(
         settings.redis_url.get_secret_value(),
         client_name=process,
         socket_timeout=settings.redis_timeout,
         socket_connect_timeout=settings.redis_timeout,
         retry=Retry(NoBackoff(), 1),
         max_connections=64,
+        timeout=settings.redis_timeout,
     )
+    client: Client = Redis.from_pool(pool)
     try:
         yield client
     finally:

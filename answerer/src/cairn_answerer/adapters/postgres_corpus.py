@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from cairn_answerer.latest import Latest
 from cairn_answerer.model import CorpusState, Passage
 from cairn_shared.errors import CairnError, Unavailable
 from cairn_shared.postgres import Connection, Pool, translate
@@ -52,8 +53,12 @@ class PostgresCorpus:
     def __init__(self, pool: Pool, seconds: float = 1.5) -> None:
         self._pool = pool
         self._seconds = seconds
+        self._state = Latest(self._read_state)
 
     async def state(self) -> CorpusState:
+        return await self._state.get()
+
+    async def _read_state(self) -> CorpusState:
         row = await self._read(lambda connection: connection.fetchrow(_STATE))
         if row is None:
             raise Unavailable("postgres", "the index has no state yet")
