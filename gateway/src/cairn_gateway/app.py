@@ -31,6 +31,7 @@ from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator, AuthPolicy
 from cairn_gateway.declared import DeclaredRepositories
 from cairn_gateway.dependencies import State
+from cairn_gateway.freshness import Revisions
 from cairn_gateway.importing import MAX_IMPORT_BYTES
 from cairn_gateway.intake import Intake
 from cairn_gateway.lease import Leadership, LeasePolicy
@@ -39,6 +40,7 @@ from cairn_gateway.overview import Overview
 from cairn_gateway.reconcile import ReconcilePolicy, Reconciler
 from cairn_gateway.relay import Relay, RelayPolicy
 from cairn_gateway.repositories import Repositories, RepositoryTimer, TimerPolicy
+from cairn_gateway.repository_verify import RepositoryVerifier
 from cairn_gateway.routes import ROUTERS
 from cairn_gateway.settings import GatewaySettings
 from cairn_gateway.settle import SettlePolicy, Settler
@@ -198,10 +200,13 @@ async def open_gateway(
             receipts=receipts,
             index=retriever,
             searcher=retriever,
-            asking=Asking(HttpAnswerer(answerer_http), store, metrics),
+            asking=Asking(HttpAnswerer(answerer_http), Revisions(store, clock), metrics),
             accepter=accepter,
             intake=Intake(accepter, _secrets(settings), DeclaredRepositories(declarations), metrics),
             repositories=repositories,
+            repository_verifier=RepositoryVerifier(
+                declarations, store, hosts, reconciler, timeout=settings.repo_timeout
+            ),
             hosts=hosts,
             reconciler=reconciler,
             overview=Overview(

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator
 
 from pydantic import ValidationError
 
+from cairn_gateway.freshness import Revisions, with_pending
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.ports import Answerer
 from cairn_gateway.sse import Frame, frames
 from cairn_shared import context
-from cairn_shared.api.ask import AskRequest, AskResponse, PendingRevision, Source
+from cairn_shared.api.ask import AskRequest, AskResponse
 from cairn_shared.errors import TransientError
 from cairn_shared.logging import get_logger
-from cairn_shared.runbooks.records import Head
-from cairn_shared.runbooks.store import RunbookStore
 
 log = get_logger(__name__)
-
-FRESHNESS_TIMEOUT = 0.25
-"""Seconds that an answer waits to learn of newer revisions; without MongoDB it goes out without them."""
 
 UNAVAILABLE = (
     "Cairn cannot answer right now: its answering service cannot be reached. "
@@ -32,9 +27,9 @@ UNAVAILABLE = (
 class Asking:
     """The use case of `POST /ask`: it answers always, if only that it cannot."""
 
-    def __init__(self, answerer: Answerer, store: RunbookStore, metrics: Metrics) -> None:
+    def __init__(self, answerer: Answerer, revisions: Revisions, metrics: Metrics) -> None:
         self._answerer = answerer
-        self._store = store
+        self._revisions = revisions
         self._metrics = metrics
 
     async def ask(self, request: AskRequest) -> AskResponse:
@@ -49,7 +44,7 @@ class Asking:
             log.warning("the answerer is away", reason=exc.detail)
             answer = unavailable(exc)
         else:
-            answer = await self._with_pending(answer)
+            answer = await with_pending(answer, self._revisions)
         self._metrics.asked.labels(answer.mode).inc()
         return answer
 
@@ -76,35 +71,8 @@ class Asking:
             answer = AskResponse.model_validate_json(frame.data)
         except ValidationError:
             return frame.raw
-        augmented = await self._with_pending(answer)
+        augmented = await with_pending(answer, self._revisions)
         return frame.raw if augmented is answer else Frame.of("done", augmented.model_dump(mode="json")).raw
-
-    async def _with_pending(self, answer: AskResponse) -> AskResponse:
-        """Say which cited runbooks have a newer revision that is not searchable yet."""
-        cited = {source.runbook_id for source in answer.sources if source.kind == "runbook"}
-        if not cited:
-            return answer
-        try:
-            async with asyncio.timeout(FRESHNESS_TIMEOUT):
-                heads = await self._store.find_heads(cited)
-        except (TransientError, TimeoutError):
-            return answer
-        pending = pending_revisions(answer.sources, heads)
-        if not pending:
-            return answer
-        known = {item.runbook_id: item for item in (*answer.freshness.pending, *pending)}
-        freshness = answer.freshness.model_copy(update={"pending": [known[name] for name in sorted(known)]})
-        return answer.model_copy(update={"freshness": freshness})
-
-
-def pending_revisions(sources: Iterable[Source], heads: Mapping[str, Head]) -> list[PendingRevision]:
-    """The runbooks of `sources` that MongoDB has at a newer revision than was searched, in order of their ids."""
-    indexed = {source.runbook_id: source.revision for source in sources if source.revision is not None}
-    return [
-        PendingRevision(runbook_id=name, indexed_revision=revision, latest_revision=heads[name].revision)
-        for name, revision in sorted(indexed.items())
-        if name in heads and heads[name].revision > revision
-    ]
 
 
 def unavailable(exc: TransientError) -> AskResponse:

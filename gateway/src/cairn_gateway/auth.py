@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -25,12 +26,22 @@ class NewKey:
     hash: str
 
 
+@dataclass
+class _Known:
+    """A good key: when MongoDB last confirmed it, and when it is asked again."""
+
+    principal: Principal
+    confirmed_at: float
+    ask_at: float
+
+
 @dataclass(frozen=True)
 class AuthPolicy:
-    """A good key is believed for `fresh` seconds; while MongoDB is away, for `stale` seconds."""
+    """Seconds: a good key is believed for `fresh`; while MongoDB does not answer within `timeout`, for `stale`."""
 
     fresh: float = 5.0
     stale: float = 3600.0
+    timeout: float = 0.5
     remembered: int = 10_000
 
 
@@ -53,7 +64,7 @@ class Authenticator:
         self._bootstrap = hash_key(bootstrap_key) if bootstrap_key else None
         self._clock = clock
         self._policy = policy
-        self._known: dict[str, tuple[Principal, float]] = {}
+        self._known: dict[str, _Known] = {}
 
     async def authenticate(self, token: str | None) -> Principal:
         """The owner of `token`.
@@ -69,18 +80,21 @@ class Authenticator:
             return BOOTSTRAP
         known = self._known.get(hashed)
         now = self._clock.monotonic()
-        if known is not None and now - known[1] < self._policy.fresh:
-            return known[0]
-        try:
+        if known is None or now - known.confirmed_at >= self._policy.stale:
             principal = await self._directory.find_key(hashed)
-        except TransientError:
-            if known is not None and now - known[1] < self._policy.stale:
-                return known[0]
-            raise
+        elif now < known.ask_at:
+            return known.principal
+        else:
+            try:
+                async with asyncio.timeout(self._policy.timeout):
+                    principal = await self._directory.find_key(hashed)
+            except (TransientError, TimeoutError):
+                known.ask_at = now + self._policy.fresh
+                return known.principal
         if principal is None:
             self._known.pop(hashed, None)
             raise Unauthenticated("the API key is not valid")
         if len(self._known) >= self._policy.remembered:
             self._known.clear()
-        self._known[hashed] = (principal, now)
+        self._known[hashed] = _Known(principal, now, now + self._policy.fresh)
         return principal

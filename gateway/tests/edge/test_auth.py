@@ -173,6 +173,8 @@ async def test_a_good_key_is_believed_for_a_while_and_longer_while_mongodb_is_aw
     directory.away = True
     clock.advance(10)
     assert await authenticator.authenticate(key.token) == owner
+    assert await authenticator.authenticate(key.token) == owner
+    assert directory.asked == 2, "it is not asked for each request while it is away"
     with pytest.raises(Unavailable):
         await authenticator.authenticate("never seen")
     clock.advance(60)

@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from cairn_gateway.dependencies import Gateway, RequireReader
 from cairn_gateway.drafts import reject_nul
+from cairn_gateway.routes.plain import as_json
 from cairn_gateway.routes.problems import Responses, problems
 from cairn_gateway.sse import HEADERS, MEDIA_TYPE
 from cairn_shared.api.ask import AskRequest, AskResponse
@@ -26,7 +27,7 @@ _RESPONSES: Responses = {
     response_model=AskResponse,
     responses=_RESPONSES,
 )
-async def ask(body: AskRequest, state: Gateway, _: RequireReader) -> AskResponse | Response:
+async def ask(body: AskRequest, state: Gateway, _: RequireReader) -> Response:
     """Answer a question from the runbooks, citing steps.
 
     Always 200: `mode` and `degraded_reason` say what could not be done. With `stream` the answer comes as
@@ -34,7 +35,7 @@ async def ask(body: AskRequest, state: Gateway, _: RequireReader) -> AskResponse
     """
     reject_nul(body.question, "question")
     if not body.stream:
-        return await state.asking.ask(body)
+        return as_json(await state.asking.ask(body))
     events = state.asking.stream(body)
     first = await anext(events, b"")  # a refused question is a problem, not a stream
     return StreamingResponse(_rest(first, events), media_type=MEDIA_TYPE, headers=HEADERS)

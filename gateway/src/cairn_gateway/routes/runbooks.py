@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi import Path as InPath
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from cairn_gateway.dependencies import Gateway, RequireEditor, RequireReader
 from cairn_gateway.drafts import Draft, from_json_bytes, from_markdown_bytes, parse_json, reject_nul
 from cairn_gateway.importing import checked_path, import_items
 from cairn_gateway.preconditions import etag, precondition, unchanged
+from cairn_gateway.routes.plain import described
 from cairn_gateway.routes.problems import Responses, problems
 from cairn_gateway.schemas.runbooks import (
     ImportAnswer,
@@ -40,14 +40,6 @@ _SOURCE = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}$"
 RunbookId = Annotated[str, InPath(pattern=RUNBOOK_ID_PATTERN)]
 IfMatch = Annotated[str | None, Header(max_length=1000)]
 IfNoneMatch = Annotated[str | None, Header(max_length=1000)]
-
-
-def _body(model: type[BaseModel], **others: Any) -> dict[str, Any]:
-    """How a body that the route reads by itself, off the event loop, is described."""
-    content = {"application/json": {"schema": model.model_json_schema()}, **others}
-    return {"requestBody": {"required": True, "content": content}}
-
-
 _PUT_RESPONSES: Responses = {
     201: {"model": RunbookWritten, "description": "It did not exist before."},
     **problems(400, 409, 412, 413, 415, 422),
@@ -63,7 +55,7 @@ _GET_RESPONSES: Responses = {
     "/{runbook_id}",
     response_model=RunbookWritten,
     responses=_PUT_RESPONSES,
-    openapi_extra=_body(RunbookBody, **{MARKDOWN: {"schema": {"type": "string", "maxLength": MAX_MARKDOWN_BYTES}}}),
+    openapi_extra=described(RunbookBody, **{MARKDOWN: {"schema": {"type": "string", "maxLength": MAX_MARKDOWN_BYTES}}}),
 )
 async def put_runbook(
     runbook_id: RunbookId,
@@ -126,7 +118,9 @@ async def list_runbooks(
     return RunbookPage(runbooks=[RunbookSummary.of(head) for head in heads[:limit]], next=following)
 
 
-@router.post("/import", response_model=ImportAnswer, responses=problems(400, 413, 422), openapi_extra=_body(ImportBody))
+@router.post(
+    "/import", response_model=ImportAnswer, responses=problems(400, 413, 422), openapi_extra=described(ImportBody)
+)
 async def import_runbooks(request: Request, state: Gateway, who: RequireEditor) -> ImportAnswer:
     """Write up to 200 files (8 MiB). Each is created, changed, unchanged, or rejected with its reason."""
     body = await asyncio.to_thread(parse_json, ImportBody, await request.body())

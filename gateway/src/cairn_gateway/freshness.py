@@ -1,0 +1,88 @@
+"""Which runbooks of an answer have a newer revision than the one that was searched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from cairn_shared.api.ask import AskResponse, PendingRevision, Source
+from cairn_shared.clock import Clock
+from cairn_shared.errors import TransientError
+from cairn_shared.runbooks.store import RunbookStore
+
+
+@dataclass(frozen=True)
+class FreshnessPolicy:
+    """Seconds: an answer waits `timeout` for MongoDB and goes out without it then; a revision is believed for `fresh`.
+
+    Under load the same few runbooks are cited again and again: `fresh` spares a query for each answer. After a failure
+    MongoDB is not asked for `rest`.
+    """
+
+    timeout: float = 0.25
+    fresh: float = 0.5
+    rest: float = 2.0
+    remembered: int = 10_000
+
+
+class Revisions:
+    """The latest revisions by runbook, as MongoDB has them."""
+
+    def __init__(self, store: RunbookStore, clock: Clock, policy: FreshnessPolicy = FreshnessPolicy()) -> None:
+        self._store = store
+        self._clock = clock
+        self._policy = policy
+        self._known: dict[str, tuple[int, float]] = {}
+        self._resting_until = 0.0
+
+    async def latest(self, runbook_ids: Collection[str]) -> dict[str, int]:
+        """Those that are known; nothing of them while MongoDB is away or slow."""
+        now = self._clock.monotonic()
+        found = {
+            name: known[0]
+            for name in runbook_ids
+            if (known := self._known.get(name)) is not None and now - known[1] < self._policy.fresh
+        }
+        asked = [name for name in runbook_ids if name not in found]
+        if not asked or now < self._resting_until:
+            return found
+        try:
+            async with asyncio.timeout(self._policy.timeout):
+                heads = await self._store.find_heads(asked)
+        except (TransientError, TimeoutError):
+            self._resting_until = self._clock.monotonic() + self._policy.rest
+            return found
+        if len(self._known) > self._policy.remembered:
+            self._known.clear()
+        for name, head in heads.items():
+            self._known[name] = (head.revision, now)
+            found[name] = head.revision
+        return found
+
+
+async def with_pending(answer: AskResponse, revisions: Revisions) -> AskResponse:
+    """`answer`, saying which of its runbooks have a newer revision that is not searchable yet."""
+    cited = {source.runbook_id for source in answer.sources if source.kind == "runbook"}
+    if not cited:
+        return answer
+    pending = pending_revisions(answer.sources, await revisions.latest(cited))
+    if not pending:
+        return answer
+    known = {item.runbook_id: item for item in (*answer.freshness.pending, *pending)}
+    freshness = answer.freshness.model_copy(update={"pending": [known[name] for name in sorted(known)]})
+    return answer.model_copy(update={"freshness": freshness})
+
+
+def pending_revisions(sources: Iterable[Source], latest: Mapping[str, int]) -> list[PendingRevision]:
+    """The runbooks of `sources` that were searched at an older revision than the latest, in order of their ids."""
+    indexed = {
+        source.runbook_id: source.revision
+        for source in sources
+        if source.kind == "runbook" and source.revision is not None
+    }
+    return [
+        PendingRevision(runbook_id=name, indexed_revision=revision, latest_revision=latest[name])
+        for name, revision in sorted(indexed.items())
+        if latest.get(name, 0) > revision
+    ]
