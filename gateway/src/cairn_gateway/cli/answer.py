@@ -31,12 +31,12 @@ COMMIT_CHARACTERS = 10
 def show(answer: Json) -> None:
     """The whole answer."""
     screen.say(styled(answer["answer"]) if screen.interactive() else answer["answer"])
+    screen.say()
     show_details(answer)
 
 
 def show_details(answer: Json) -> None:
     """Everything but the text, for a reader who has seen that already."""
-    screen.say()
     show_mode(answer)
     show_sources(answer.get("sources", []))
     show_commands(answer.get("sources", []))

@@ -18,7 +18,7 @@ class ExitCode(IntEnum):
 
 MEANINGS = {
     ExitCode.OK: "done",
-    ExitCode.NEGATIVE: "the answer is no: refused, not found, no hits, or a difference",
+    ExitCode.NEGATIVE: "the answer is no: refused, not found, no hits, a difference, a part that is down",
     ExitCode.USAGE: "wrong usage",
     ExitCode.REJECTED: "Cairn or the command rejected the input",
     ExitCode.UNREACHABLE: "Cairn cannot be reached, or cannot answer now",

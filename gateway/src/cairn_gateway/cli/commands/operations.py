@@ -9,7 +9,7 @@ import typer
 
 from cairn_gateway.cli import screen
 from cairn_gateway.cli.client import Cairn, Json, as_object, connect
-from cairn_gateway.cli.exits import Negative
+from cairn_gateway.cli.exits import Negative, UsageError
 from cairn_gateway.cli.options import AsJson, segment
 
 VERIFY_TIMEOUT = 600.0
@@ -56,9 +56,15 @@ def ingest(event_id: Annotated[str, typer.Argument(metavar="EVENT_ID")], as_json
 def verify(
     repair: Annotated[bool, typer.Option("--repair", help="Publish again what differs, and compare again.")] = False,
     repair_limit: Annotated[float, typer.Option(min=1, help="Seconds until a repair must have worked.")] = 120.0,
+    repo: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Compare this repository's tree as well.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare the stored runbooks with the index. Ends with 1 on a difference that stays."""
+    if repo is not None:
+        _verify_repo(repo, repair=repair, as_json=as_json)
+        return
     with connect() as cairn:
         found = _verify(cairn, repair=repair)
         after = _until_repaired(cairn, repair_limit) if repair and not found["ok"] else None
@@ -72,6 +78,28 @@ def verify(
         raise Negative(
             _outcome(after or found), hint=None if repair else "`cairn verify --repair` publishes them again"
         )
+
+
+def _verify_repo(name: str, *, repair: bool, as_json: bool) -> None:
+    """Git's tree against the stored runbooks and the index."""
+    if repair:
+        raise UsageError("--repair and --repo do not go together", hint=f"`cairn sync {name} --wait` repairs it")
+    with connect() as cairn:
+        response = cairn.request("POST", f"/repos/{segment(name)}/verify", timeout=VERIFY_TIMEOUT)
+    found = as_object(response)
+    if as_json:
+        screen.raw(response.content)
+    else:
+        differences = len(found["tree"]) + len(found["index"])
+        moving = f" ({len(found['pending'])} on their way)" if found["pending"] else ""
+        outcome = f"{differences} differences" if differences else "no difference"
+        screen.say(f"{found['files']} files at {found['commit'][:10]}: {outcome}{moving}")
+        rows = [("git", one["kind"], one["path"], one["runbook_id"]) for one in found["tree"]]
+        rows += [("index", one["kind"], "", one["runbook_id"]) for one in found["index"]]
+        if rows:
+            screen.table(("Against", "Difference", "Path", "Runbook"), rows)
+    if not found["ok"]:
+        raise Negative(f"{name} differs from its repository", hint=f"`cairn sync {name} --wait` makes it the same")
 
 
 def indexes(as_json: AsJson = False) -> None:
