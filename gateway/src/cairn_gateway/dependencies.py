@@ -21,6 +21,7 @@ from cairn_gateway.overview import Overview
 from cairn_gateway.ports import Index, Limiter, Receipts, Searcher, Spool
 from cairn_gateway.reconcile import Reconciler
 from cairn_gateway.repositories import Repositories
+from cairn_gateway.repository_verify import RepositoryVerifier
 from cairn_shared.clock import Clock
 from cairn_shared.errors import Forbidden
 from cairn_shared.repositories.hosts import Hosts
@@ -45,6 +46,7 @@ class State:
     accepter: Accepter
     intake: Intake
     repositories: Repositories
+    repository_verifier: RepositoryVerifier
     hosts: Hosts
     reconciler: Reconciler
     overview: Overview

@@ -135,16 +135,20 @@ class RepositoryTimer:
         due = [
             one.declaration
             for one in await self._store.all(removed=None)
-            if is_due(one, now, self._policy) and self._patient(one.declaration.name, now)
+            if is_due(one, now, self._policy) and not self._is_asked(one, now)
         ]
         if due:
             await self._repositories.mark(due)
             self._asked.update((one.name, now) for one in due)
         return [one.name for one in due]
 
-    def _patient(self, name: str, now: datetime) -> bool:
-        asked = self._asked.get(name)
-        return asked is None or now - asked >= min(self._policy.patience, self._policy.interval)
+    def _is_asked(self, declared: Declared, now: datetime) -> bool:
+        """Whether it was asked for, and there is still hope that the sync begins."""
+        asked = self._asked.get(declared.declaration.name)
+        if asked is None or now - asked >= min(self._policy.patience, self._policy.interval):
+            return False
+        begun = declared.state.started_at
+        return begun is None or begun < asked
 
 
 def is_due(declared: Declared, now: datetime, policy: TimerPolicy) -> bool:

@@ -72,6 +72,38 @@ class SyncAsked(BaseModel):
     event_id: uuid.UUID | None
 
 
+class TreeDifferenceView(BaseModel):
+    """One path that is not as git has it."""
+
+    kind: Annotated[
+        Literal["missing", "stale", "extra"],
+        Field(description="No runbook; of another blob or edited by hand; not in the tree."),
+    ]
+    path: str
+    runbook_id: str
+    blob: str | None
+    stored_blob: str | None
+
+
+class IndexDifferenceView(BaseModel):
+    """A runbook that the index holds otherwise; the kinds are those of `POST /verify`."""
+
+    kind: str
+    runbook_id: str
+
+
+class RepoVerified(BaseModel):
+    """The tree at `commit` compared with MongoDB and the index."""
+
+    ok: bool
+    name: str
+    commit: str
+    files: int
+    tree: list[TreeDifferenceView]
+    index: list[IndexDifferenceView]
+    pending: Annotated[list[str], Field(description="Changed too recently to be judged.")]
+
+
 @router.post("", status_code=201, response_model=RepoView, responses=problems(400, 409, 422))
 async def declare(body: Declaration, state: Gateway, who: RequireOperator) -> RepoView:
     """Declare a repository, or change its declaration, and sync it."""
@@ -109,6 +141,21 @@ async def remove(
 async def sync(name: RepoName, state: Gateway, _: RequireOperator) -> SyncAsked:
     """Ask for a sync now."""
     return SyncAsked(name=name, event_id=await state.repositories.sync(name))
+
+
+@router.post("/{name}/verify", response_model=RepoVerified, responses=problems(404, 422))
+async def verify(name: RepoName, state: Gateway, _: RequireOperator) -> RepoVerified:
+    """Compare the repository's tree with the stored runbooks and with the index."""
+    found = await state.repository_verifier.verify(name)
+    return RepoVerified(
+        ok=found.ok,
+        name=name,
+        commit=found.commit,
+        files=found.files,
+        tree=[TreeDifferenceView.model_validate(one, from_attributes=True) for one in found.tree],
+        index=[IndexDifferenceView(kind=kind, runbook_id=one) for kind, one in found.index],
+        pending=list(found.pending),
+    )
 
 
 def _webhook(declaration: Declaration, provider: Provider) -> Webhook | None:
