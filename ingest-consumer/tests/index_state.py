@@ -36,6 +36,7 @@ class DocumentState:
     deleted: bool
     content_sha: str
     parts: tuple[tuple[str, int, uuid.UUID, bool], ...]
+    steps: tuple[tuple[str, int, str], ...]
     chunks: tuple[tuple[Any, ...], ...]
 
 
@@ -51,11 +52,10 @@ def _fold(writes: list[PartWrite]) -> DocumentState:
     main = next((write for write in writes if write.part == MAIN_PART), None)
     naming = main or max(writes, key=lambda write: write.rank)
     hidden = main is not None and main.deleted
+    steps = [(write.part, step) for write in writes if not hidden for step in (prepare(write, MODEL).steps or ())]
     chunks = [
-        (write.part, step.draft.number, step.draft.body, chunk.ordinal, chunk.text, chunk.embed_sha)
-        for write in writes
-        if not hidden and not write.deleted
-        for step in prepare(write, MODEL).steps or ()
+        (part, step.draft.number, chunk.ordinal, chunk.text, chunk.embed_sha)
+        for part, step in steps
         for chunk in step.chunks
     ]
     return DocumentState(
@@ -65,6 +65,7 @@ def _fold(writes: list[PartWrite]) -> DocumentState:
         deleted=hidden,
         content_sha=main.content_sha if main else "",
         parts=tuple(sorted((w.part, w.rank.version, w.rank.event_id, w.deleted) for w in writes)),
+        steps=tuple(sorted((part, step.draft.number, step.draft.body) for part, step in steps)),
         chunks=tuple(sorted(chunks)),
     )
 
@@ -73,8 +74,9 @@ async def actual(pool: Pool) -> dict[uuid.UUID, DocumentState]:
     """What is in the database; fails when a chunk's vector is missing or not of its text."""
     documents = await pool.fetch("SELECT * FROM documents")
     parts = await pool.fetch("SELECT * FROM document_parts ORDER BY part")
+    steps = await pool.fetch("SELECT document_id, part, step_number, body FROM steps")
     chunks = await pool.fetch("""
-        SELECT s.document_id, s.part, s.step_number, s.body, c.ordinal, c.text, c.embed_sha, c.embed_text, e.embedding
+        SELECT s.document_id, s.part, s.step_number, c.ordinal, c.text, c.embed_sha, c.embed_text, e.embedding
         FROM chunks c JOIN steps s USING (step_id) LEFT JOIN chunk_embeddings_384 e USING (chunk_id)""")
     for row in chunks:
         assert row["embedding"] is not None, "a chunk without a vector"
@@ -93,9 +95,16 @@ async def actual(pool: Pool) -> dict[uuid.UUID, DocumentState]:
                 for part in parts
                 if part["document_id"] == document["document_id"]
             ),
+            steps=tuple(
+                sorted(
+                    (row["part"], row["step_number"], row["body"])
+                    for row in steps
+                    if row["document_id"] == document["document_id"]
+                )
+            ),
             chunks=tuple(
                 sorted(
-                    (row["part"], row["step_number"], row["body"], row["ordinal"], row["text"], row["embed_sha"])
+                    (row["part"], row["step_number"], row["ordinal"], row["text"], row["embed_sha"])
                     for row in chunks
                     if row["document_id"] == document["document_id"]
                 )

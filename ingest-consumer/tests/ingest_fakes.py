@@ -194,7 +194,7 @@ class EmbedderServer:
                     f"HTTP/1.1 {status} X\r\n{fields}Content-Length: {len(content)}\r\n\r\n".encode() + content
                 )
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()

@@ -12,9 +12,10 @@ from index_state import Index, actual, expected
 from ingest_fakes import deleted, deliveries_of, runbook, source_event, upserted
 
 from cairn_ingest_consumer import model as model_module
-from cairn_ingest_consumer.adapters import document_rows, document_store
+from cairn_ingest_consumer.adapters import document_rows, document_store, ledger
 from cairn_ingest_consumer.errors import Rejected
 from cairn_shared.errors import PermanentError, TransientError
+from cairn_shared.events import Event
 from cairn_shared.postgres import Pool
 
 
@@ -37,7 +38,7 @@ async def test_a_runbook_becomes_steps_chunks_and_vectors(index: Index) -> None:
     event = upserted(runbook("r", "`redis-cli info`", "check PROJ-123", alerts=["RedisDown"], tags=["cache"]), 1)
     await index.apply(event)
     assert await actual(index.pool) == expected([event])
-    row = await index.pool.fetchrow("SELECT * FROM documents")
+    [row] = await index.pool.fetch("SELECT * FROM documents")
     assert (row["alerts"], row["tags"], row["source"], row["external_id"]) == (
         ["redisdown"],
         ["cache"],
@@ -149,7 +150,8 @@ async def test_the_same_content_at_a_higher_version_only_notes_the_version(index
     assert await rows(index.pool) == before
     assert index.embedder.texts == []
     assert await index.epoch() == epoch
-    assert await index.pool.fetchrow("SELECT version, commit_sha FROM documents") == (2, "c2")
+    [row] = await index.pool.fetch("SELECT version, commit_sha FROM documents")
+    assert tuple(row) == (2, "c2")
     assert await index.states([again]) == ["searchable"]
 
 
@@ -230,7 +232,7 @@ async def test_a_deleted_main_part_hides_all_parts_and_those_that_come_later(ind
 async def test_counts_and_times_of_a_part_are_kept(index: Index) -> None:
     event = source_event("log|1", 1, kind="log", count=40, first_seen="2026-01-01T00:00:00Z")
     await index.apply(event)
-    row = await index.pool.fetchrow("SELECT count, first_seen, last_seen FROM document_parts")
+    [row] = await index.pool.fetch("SELECT count, first_seen, last_seen FROM document_parts")
     assert row["count"] == 40
     assert row["first_seen"].year == 2026
     assert row["last_seen"] is None
@@ -263,24 +265,38 @@ async def test_two_writers_of_one_document_end_as_the_higher_version_without_lef
     low = upserted(runbook("r", *(f"low {n}" for n in range(5))), 2)
     high = upserted(runbook("r", "high"), 3)
     await index.apply(upserted(runbook("r", "first"), 1))
+    await in_a_race(index, monkeypatch, low, high)
+    assert await actual(index.pool) == expected([low, high])
+
+
+@pytest.mark.parametrize("part_first", [True, False])
+async def test_a_part_that_is_written_while_its_document_is_deleted_leaves_nothing(
+    index: Index, monkeypatch: pytest.MonkeyPatch, part_first: bool
+) -> None:
+    main, end = source_event("OPS-1", 1), source_event("OPS-1", 3, deleted=True)
+    part = source_event("OPS-1", 2, part="c1", kind="comment", body="late")
+    await index.apply(main)
+    await in_a_race(index, monkeypatch, *((part, end) if part_first else (end, part)))
+    assert await actual(index.pool) == expected([main, part, end])
+
+
+async def in_a_race(index: Index, monkeypatch: pytest.MonkeyPatch, first: Event, second: Event) -> None:
+    """`first` has done everything but commit when `second` begins, and must be waited for."""
     entered, release = asyncio.Event(), asyncio.Event()
-    settle = document_store.settle
 
     async def settle_slowly(connection: Any, entries: Any) -> None:
         if not entered.is_set():
             entered.set()
             await release.wait()
-        await settle(connection, entries)
+        await ledger.settle(connection, entries)
 
     monkeypatch.setattr(document_store, "settle", settle_slowly)
-    first = asyncio.create_task(index.apply(low))
+    tasks = [asyncio.create_task(index.apply(first))]
     await entered.wait()
-    second = asyncio.create_task(index.apply(high))
-    await asyncio.sleep(0.2)
-    assert not second.done(), "it must wait for the document's lock"
+    tasks.append(asyncio.create_task(index.apply(second)))
+    await asyncio.sleep(0.3)
     release.set()
-    await asyncio.gather(first, second)
-    assert await actual(index.pool) == expected([low, high])
+    await asyncio.gather(*tasks)
 
 
 async def test_content_that_moved_between_reading_and_writing_is_read_again(index: Index) -> None:

@@ -8,7 +8,9 @@ from cairn_ingest_consumer.errors import TextRefused
 from cairn_ingest_consumer.model import PreparedPart, Vector
 from cairn_ingest_consumer.ports import Embedder
 
-TEXTS_PER_REQUEST = 32
+TEXTS_PER_REQUEST = 16
+"""Few enough to be done well within the time-out on a slow machine; what was embedded before a request that fails is
+in the embedder's cache when the batch is tried again."""
 
 
 def missing_texts(parts: Iterable[PreparedPart], known: Mapping[str, Vector]) -> dict[str, str]:

@@ -73,11 +73,6 @@ def _model(info: ModelInfo, tokenizer_json: str) -> EmbeddingModel:
     return EmbeddingModel(info.fingerprint, info.dimension, info.max_tokens, count_tokens)
 
 
-REQUEST_TEXTS = 16
-"""Texts in one request. A batch of long runbooks goes in slices, one after the other: each is done well within the
-time-out, and what was embedded before one that fails is in the embedder's cache when the batch is tried again."""
-
-
 class HttpEmbedder:
     """Embeds passages. Batches that are too large are halved, refused texts are found by halving."""
 
@@ -86,15 +81,6 @@ class HttpEmbedder:
 
     async def embed(self, texts: Sequence[str], fingerprint: str) -> list[Vector]:
         """As `ports.Embedder.embed`."""
-        vectors: list[Vector] = []
-        for start in range(0, len(texts), REQUEST_TEXTS):
-            try:
-                vectors += await self._slice(texts[start : start + REQUEST_TEXTS], fingerprint)
-            except TextRefused as exc:
-                raise TextRefused(start + exc.index, exc.detail) from exc
-        return vectors
-
-    async def _slice(self, texts: Sequence[str], fingerprint: str) -> list[Vector]:
         try:
             answer = await self._client.embed(EmbedRequest(texts=list(texts)))
         except InvalidInput as exc:
@@ -108,8 +94,8 @@ class HttpEmbedder:
 
     async def _halves(self, texts: Sequence[str], fingerprint: str) -> list[Vector]:
         middle = len(texts) // 2
-        left = await self._slice(texts[:middle], fingerprint)
+        left = await self.embed(texts[:middle], fingerprint)
         try:
-            return left + await self._slice(texts[middle:], fingerprint)
+            return left + await self.embed(texts[middle:], fingerprint)
         except TextRefused as exc:
             raise TextRefused(middle + exc.index, exc.detail) from exc
