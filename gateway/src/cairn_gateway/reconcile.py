@@ -42,8 +42,8 @@ class Differences:
     missing    in MongoDB, not in the index
     stale      the index has an older revision
     undeleted  deleted in MongoDB, still in the index
-    altered    the same revision with other content
-    broken     chunks without a vector, or with a wrong one
+    altered    the same revision with other content or another number of steps
+    broken     no chunks, or chunks without a vector or with a wrong one
     ahead      the index has a newer revision than MongoDB: a restored MongoDB?
     unknown    in the index, never in MongoDB: a lost MongoDB?
     """
@@ -96,9 +96,9 @@ def kind_of(head: Head, indexed: IndexedDocument | None) -> str | None:
         return "missing"
     if indexed.version < head.revision:
         return "stale"
-    if indexed.deleted or indexed.content_sha != head.content_sha:
+    if indexed.deleted or (indexed.content_sha, indexed.steps) != (head.content_sha, head.steps):
         return "altered"
-    return "broken" if indexed.broken_vectors else None
+    return "broken" if indexed.broken_vectors or not indexed.chunks else None
 
 
 def compare(heads: Iterable[Head], index: Mapping[str, IndexedDocument], recent: datetime) -> Comparison:

@@ -52,7 +52,9 @@ def head(name: str = "a", revision: int = 3, *, deleted: bool = False, at: datet
     )
 
 
-def indexed(version: int = 3, *, deleted: bool = False, sha: str = "sha", broken: int = 0) -> IndexedDocument:
+def indexed(
+    version: int = 3, *, deleted: bool = False, sha: str = "sha", steps: int = 1, chunks: int = 1, broken: int = 0
+) -> IndexedDocument:
     return IndexedDocument(
         document_id=uuid.uuid4(),
         source="runbooks",
@@ -61,8 +63,8 @@ def indexed(version: int = 3, *, deleted: bool = False, sha: str = "sha", broken
         version=version,
         deleted=deleted,
         content_sha=sha,
-        steps=1,
-        chunks=1,
+        steps=steps,
+        chunks=chunks,
         broken_vectors=broken,
     )
 
@@ -77,7 +79,9 @@ def indexed(version: int = 3, *, deleted: bool = False, sha: str = "sha", broken
         (head(), indexed(4), "ahead"),
         (head(), indexed(sha="other"), "altered"),
         (head(), indexed(deleted=True), "altered"),
+        (head(), indexed(steps=2), "altered"),
         (head(), indexed(broken=1), "broken"),
+        (head(), indexed(chunks=0), "broken"),
         (head(deleted=True), None, None),
         (head(deleted=True), indexed(3, deleted=True), None),
         (head(deleted=True), indexed(2, deleted=True), None),
