@@ -50,7 +50,7 @@ run: install ## Start everything, load the demo runbooks and ask a first questio
 		$(BIN)/cairn-local up --detach && $(BIN)/cairn seed && \
 		printf '\n$$ cairn ask "%s"\n' "$(QUESTION)" && $(BIN)/cairn ask "$(QUESTION)"; \
 	fi
-	@printf '\nAPI and console: %s\n' "$$(sed -n 's/^CAIRN_URL=//p' $(CAIRN_HOME)/env)"
+	@printf '\nAPI:    %s\n' "$$(sed -n 's/^CAIRN_URL=//p' $(CAIRN_HOME)/env)"
 	@printf 'Ask:    %s/cairn ask "..."\nStatus: %s/cairn-local status\nStop:   make stop\n' $(BIN) $(BIN)
 
 stop: ## Stop the stack; its data stays in .cairn
