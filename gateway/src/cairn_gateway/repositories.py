@@ -155,7 +155,7 @@ def is_due(declared: Declared, now: datetime, policy: TimerPolicy) -> bool:
     """Whether a sync is overdue: it failed and may be tried again, or the last good one is too long ago."""
     state = declared.state
     if declared.removed:
-        return state.synced_at is None or state.synced_at < declared.updated_at
+        return state.synced_at is None or state.synced_at <= declared.updated_at
     if state.error is not None:
         return state.retry_at is None or state.retry_at <= now
     return state.synced_at is None or state.synced_at + policy.interval <= now
