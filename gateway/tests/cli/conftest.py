@@ -68,6 +68,7 @@ class FakeGateway:
         self.looks = 2
         self.fate = "searchable"
         self.too_large: set[str] = set()
+        self.unacceptable: set[str] = set()
         self.answer: Json = {"answer": "I don't have a runbook covering that", "mode": "refused", "sources": []}
         self.results: list[Json] = []
         self.stream: list[tuple[str, Any]] = []
@@ -116,6 +117,9 @@ class FakeGateway:
         body = seen.json()
         if len(body["items"]) > MAX_ITEMS:
             return problem(422, "items: at most 200", field="items")
+        for number, item in enumerate(body["items"]):
+            if item["path"] in self.unacceptable:
+                return problem(422, "not valid text", field=f"items.{number}.markdown")
         if self.too_large & {item["path"] for item in body["items"]}:
             return problem(413, "the body is over 10 bytes", field="body")
         return Reply(200, {"results": [self._import(body, item) for item in body["items"]]})

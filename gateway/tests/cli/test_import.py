@@ -148,6 +148,15 @@ def test_a_batch_that_is_too_large_is_halved_until_one_file_is_to_blame(
     assert sorted(gateway.runbooks) == ["a", "b-d"]
 
 
+def test_a_file_for_which_its_whole_batch_is_refused_harms_no_other(
+    gateway: FakeGateway, cairn: Run, folder: Path
+) -> None:
+    gateway.unacceptable = {"a.md"}
+    result = cairn("import", str(folder))
+    assert "a.md\titems.0.markdown: not valid text" in result.stdout
+    assert sorted(gateway.runbooks) == ["b-c", "b-d"]
+
+
 def test_another_refusal_of_a_batch_ends_the_import(gateway: FakeGateway, cairn: Run, folder: Path) -> None:
     gateway.refuse("POST", "/runbooks/import", 422, "may not be empty", field="source")
     result = cairn("import", str(folder))

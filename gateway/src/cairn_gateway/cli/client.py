@@ -202,7 +202,7 @@ def _error(status: int, detail: str, response: httpx.Response, target: Target, p
         return Unreachable(
             detail, retry_after=_retry_after(response), hint=f"request id {request_id}" if request_id else None
         )
-    return Rejected(detail, status=status)
+    return Rejected(detail, status=status, field=problem.get("field"))
 
 
 def _problem(response: httpx.Response) -> Json:

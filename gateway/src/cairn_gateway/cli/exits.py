@@ -48,13 +48,16 @@ class UsageError(CliError):
 
 
 class Rejected(CliError):
-    """The input was refused; `status` is the HTTP status when Cairn refused it."""
+    """The input was refused; when Cairn refused it, `status` is the HTTP status and `field` what it named."""
 
     code = ExitCode.REJECTED
 
-    def __init__(self, message: str, *, hint: str | None = None, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, status: int | None = None, field: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
+        self.field = field
 
 
 class Unreachable(CliError):

@@ -142,7 +142,7 @@ def _send(
 
 def _splits(refusal: Rejected) -> bool:
     """Whether one document of the batch is to blame, or the batch's size: then the others must not suffer."""
-    return refusal.status == 413 or "items" in refusal.message
+    return refusal.status == 413 or (refusal.field or "").startswith("items.")
 
 
 def _result(item: dict[str, Any]) -> FileResult:
