@@ -7,6 +7,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,37 @@ async def test_an_edit_is_on_kafka_within_moments_and_in_order(
         await eventually(sent, within=2.0)
         waits.append(time.perf_counter() - started)
     assert sorted(waits)[5] < 0.25, waits
+
+
+async def test_of_two_gateways_one_relays_for_both_and_the_other_takes_over(
+    start_gateway: Start, gateway_settings: GatewaySettings, kafka_settings: KafkaSettings, eventually: Eventually
+) -> None:
+    await asyncio.to_thread(create_topics, kafka_settings)
+    settings = gateway_settings.model_copy(update={"relay_poll_interval": 60.0})  # only a wake-up is quick
+    async with AsyncExitStack() as stack:
+        first = AsyncExitStack()
+        leader = await first.enter_async_context(start_gateway(settings))
+
+        async def term_of_leader() -> int:
+            relay = (await leader.get("/status")).json()["relay"]
+            return int(relay["term"]) if relay else 0
+
+        assert await eventually(term_of_leader) == 1
+        other = await stack.enter_async_context(start_gateway(settings))
+
+        async def sent() -> bool:
+            return bool((await other.get("/status")).json()["queues"]["outbox"]["pending"] == 0)
+
+        async def taken_over() -> bool:
+            relay = (await other.get("/status")).json()["relay"]
+            return bool(relay and relay["term"] == 2)
+
+        await other.put("/runbooks/pair", json={"title": "T", "steps": ["Look."]})
+        await eventually(sent, within=3.0)
+        await first.aclose()
+        await eventually(taken_over, within=3.0)
+        await other.put("/runbooks/pair", json={"title": "T", "steps": ["Look again."]})
+        await eventually(sent, within=3.0)
 
 
 @pytest.fixture

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
+from cairn_gateway.freshness import Revisions
 from cairn_gateway.sse import Frame, frames
+from cairn_shared.errors import Unavailable
 
 if TYPE_CHECKING:
-    from gateway.tests.edge.conftest import Upstream
+    from gateway.tests.edge.conftest import StillClock, Upstream
 
 SOURCE = {
     "runbook_id": "redis-oom",
@@ -143,3 +147,40 @@ async def test_frames_are_whole_however_the_stream_is_cut(size: int) -> None:
 def test_a_frame_of_ours_reads_back() -> None:
     frame = Frame.of("done", {"a": "line\nbreak"})
     assert (frame.event, json.loads(frame.data)) == ("done", {"a": "line\nbreak"})
+
+
+class CountingStore:
+    """Heads with one revision; counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.revision = 1
+        self.away = False
+
+    async def find_heads(self, runbook_ids: Iterable[str]) -> dict[str, Any]:
+        self.asked.append(list(runbook_ids))
+        if self.away:
+            raise Unavailable("mongo")
+        return {name: SimpleNamespace(revision=self.revision) for name in self.asked[-1]}
+
+
+async def test_revisions_are_asked_for_now_and_then_not_for_each_answer(clock: StillClock) -> None:
+    store = CountingStore()
+    revisions = Revisions(store, clock)  # type: ignore[arg-type]
+    assert await revisions.latest(["a"]) == {"a": 1}
+    store.revision = 2
+    assert await revisions.latest(["a", "b"]) == {"a": 1, "b": 2}
+    assert store.asked == [["a"], ["b"]]
+    clock.advance(1)
+    assert await revisions.latest(["a"]) == {"a": 2}
+
+
+async def test_while_mongodb_is_away_answers_do_not_wait_for_it_again_and_again(clock: StillClock) -> None:
+    store = CountingStore()
+    store.away = True
+    revisions = Revisions(store, clock)  # type: ignore[arg-type]
+    assert [await revisions.latest(["a"]) for _ in range(3)] == [{}, {}, {}]
+    assert len(store.asked) == 1
+    store.away = False
+    clock.advance(3)
+    assert await revisions.latest(["a"]) == {"a": 1}
