@@ -22,6 +22,7 @@ from cairn_answerer.dependencies import State
 from cairn_answerer.gathering import Gatherer
 from cairn_answerer.metrics import Metrics
 from cairn_answerer.refine import Refiner
+from cairn_answerer.responses import Lifetimes
 from cairn_answerer.routes import router
 from cairn_answerer.settings import AnswererSettings
 from cairn_shared import context
@@ -79,9 +80,9 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
                     policy=pipeline.Policy(
                         deadline=settings.ask_deadline,
                         wait=settings.ask_wait,
-                        ttl=settings.answer_ttl,
-                        event_ttl=settings.answer_event_ttl,
-                        refusal_ttl=settings.answer_refusal_ttl,
+                        lifetimes=Lifetimes(
+                            settings.answer_ttl, settings.answer_event_ttl, settings.answer_refusal_ttl
+                        ),
                     ),
                     metrics=metrics,
                     request_id=context.request_id.get,

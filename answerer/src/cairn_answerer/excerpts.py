@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,11 @@ class Excerpts:
 
     passages: tuple[Passage, ...]
     left_out: tuple[int, ...] = ()
+
+    @property
+    def step_ids(self) -> set[uuid.UUID]:
+        """Of the passages shown."""
+        return {passage.step_id for passage in self.passages}
 
 
 def best_document(passages: Sequence[Passage]) -> Passage | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import orjson
 from pydantic import BaseModel
@@ -23,27 +24,33 @@ KEEP_ALIVE = b": keep-alive\n\n"
 
 
 async def stream(progress: AsyncIterator[Progress], keep_alive: float) -> AsyncIterator[bytes]:
-    """`progress` as events; a comment after every `keep_alive` seconds of silence. Closing it closes `progress`."""
-    source = aiter(progress)
-    step: asyncio.Task[Progress] | None = None
+    """`progress` as events; a comment after every `keep_alive` seconds of silence. Closing it ends `progress`."""
+    arrived: asyncio.Queue[Progress | None] = asyncio.Queue()
+    # One task follows from beginning to end: the deadline inside belongs to the task that set it.
+    following = asyncio.create_task(_follow(progress, arrived))
     try:
         while True:
-            step = step or asyncio.ensure_future(anext(source))
-            done, _ = await asyncio.wait({step}, timeout=keep_alive)
-            if not done:
+            try:
+                async with asyncio.timeout(keep_alive):
+                    item = await arrived.get()
+            except TimeoutError:
                 yield KEEP_ALIVE
                 continue
-            try:
-                item = step.result()
-            except StopAsyncIteration:
+            if item is None:
                 return
-            step = None
             yield encode(item)
     finally:
-        if step is not None:
-            step.cancel()
-            await asyncio.gather(step, return_exceptions=True)
-        await source.aclose()  # type: ignore[attr-defined]
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+async def _follow(progress: AsyncIterator[Progress], arrived: asyncio.Queue[Progress | None]) -> None:
+    try:
+        async with aclosing(progress):  # type: ignore[type-var]
+            async for item in progress:
+                arrived.put_nowait(item)
+    finally:
+        arrived.put_nowait(None)
 
 
 def encode(item: Progress) -> bytes:

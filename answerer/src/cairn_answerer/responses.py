@@ -1,0 +1,119 @@
+"""The shapes that an answer can take, from the best to the last, as pure functions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cairn_answerer import excerpts, rendering
+from cairn_answerer.errors import Reason
+from cairn_answerer.gathering import Gathered
+from cairn_answerer.model import ClaimReleased, Passage, Produced, Progress, SourcesFound
+from cairn_answerer.writing import Written
+from cairn_shared.api.ask import REFUSAL, AskResponse, Source
+
+UNAVAILABLE = (
+    "The runbook index cannot be asked right now. Ask again in a minute; `/health/ready` of the answerer and the "
+    "retriever names what is away. Until then read the runbooks where they are kept."
+)
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """Seconds to keep an answer from runbooks, one with events among its sources, and a refusal."""
+
+    answer: float = 3600.0
+    with_events: float = 90.0
+    refusal: float = 45.0
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What all answers to one request share. `sources` stand for `gathered.passages`, in the same order."""
+
+    gathered: Gathered
+    sources: tuple[Source, ...]
+    timings: dict[str, float]
+    lifetimes: Lifetimes
+
+    def cited(self, step_ids: set[uuid.UUID]) -> list[Source]:
+        """The sources, with those marked on which the answer rests."""
+        pairs = zip(self.sources, self.gathered.passages, strict=True)
+        return [source.model_copy(update={"cited": passage.step_id in step_ids}) for source, passage in pairs]
+
+    def reasons(self, *more: Reason) -> list[Reason]:
+        """Why this is less than the best answer."""
+        return [*(["embedder_unavailable"] if self.gathered.keyword else []), *more]  # type: ignore[list-item]
+
+
+def full(basis: Basis, written: Written, used: Sequence[Passage]) -> Produced:
+    """Checked claims. `used` is what the model was shown."""
+    reasons = basis.reasons()
+    if written.truncated:
+        reasons.append("llm_truncated")
+    if written.dropped:
+        reasons.append("claims_dropped")
+    response = AskResponse(
+        answer=rendering.answer(written.claims),
+        mode="keyword" if basis.gathered.keyword else "full",
+        degraded=bool(reasons),
+        degraded_reason=_joined(reasons),
+        claims=[claim.as_claim() for claim in written.claims],
+        dropped_claims=written.dropped,
+        sources=basis.cited({passage.step_id for claim in written.claims for passage in claim.support}),
+        timings=basis.timings,
+    )
+    events = any(not passage.is_runbook for passage in used)
+    ttl = basis.lifetimes.with_events if events else basis.lifetimes.answer
+    return Produced(response, _dependencies(used), ttl if basis.gathered.complete and not reasons else None)
+
+
+def refused(basis: Basis, used: Sequence[Passage] = ()) -> Produced:
+    """The refusal. What the model found no answer in stays in sight; nothing of it is cited."""
+    reasons = basis.reasons()
+    response = AskResponse(
+        answer=REFUSAL,
+        mode="refused",
+        degraded=bool(reasons),
+        degraded_reason=_joined(reasons),
+        sources=basis.cited(set()),
+        timings=basis.timings,
+    )
+    kept = basis.gathered.complete and not reasons
+    return Produced(response, _dependencies(used), basis.lifetimes.refusal if kept else None)
+
+
+def shown(basis: Basis, reason: Reason) -> Produced:
+    """The cited steps themselves. Never kept: the next request may find the model well."""
+    return Produced(
+        AskResponse(
+            answer=excerpts.render(basis.gathered.excerpts),
+            mode="keyword" if basis.gathered.keyword else "excerpts",
+            degraded=True,
+            degraded_reason=_joined(basis.reasons(reason)),
+            sources=basis.cited({passage.step_id for passage in basis.gathered.excerpts.passages}),
+            timings=basis.timings,
+        )
+    )
+
+
+def unavailable(reason: Reason) -> Produced:
+    """Nothing can be said, but what to do."""
+    return Produced(AskResponse(answer=UNAVAILABLE, mode="unavailable", degraded=True, degraded_reason=reason))
+
+
+def replay(produced: Produced) -> Sequence[Progress]:
+    """A finished answer as the events by which a stream tells it, without the last."""
+    response = produced.response
+    if not response.sources:
+        return []
+    return [SourcesFound(tuple(response.sources)), *(ClaimReleased(claim) for claim in response.claims)]
+
+
+def _joined(reasons: Sequence[Reason]) -> str | None:
+    return ", ".join(reasons) or None
+
+
+def _dependencies(passages: Sequence[Passage]) -> dict[uuid.UUID, str]:
+    return {passage.step_id: passage.content_sha for passage in passages}
