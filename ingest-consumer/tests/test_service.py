@@ -9,16 +9,22 @@ import signal
 import socket
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import cast
 
 import httpx
 import pytest
-from ingest_fakes import EmbedderServer, deleted, runbook, upserted
+from confluent_kafka import Consumer, TopicPartition
+from index_state import actual, expected
+from ingest_fakes import EmbedderServer, deleted, runbook, source_event, upserted
 
+from cairn_ingest_consumer.crashpoints import CRASHPOINTS
 from cairn_local.testing import TopicFactory
 from cairn_shared.events import Event, dead_letter_topic
+from cairn_shared.kafka.dead_letters import details, original_headers
 from cairn_shared.kafka.producer import EventProducer, open_producer
+from cairn_shared.kafka.records import Headers, Record
 from cairn_shared.postgres import Pool
 from cairn_shared.settings import KafkaSettings
 
@@ -44,6 +50,58 @@ class Stack:
         self.topic = topic
         self.producer = producer
         self.pool = pool
+
+    async def unsettled(self, events: Sequence[Event]) -> set[uuid.UUID]:
+        """Those of `events` that the ledger does not know."""
+        ids = [event.event_id for event in events]
+        rows = await self.pool.fetch("SELECT event_id FROM ingest_ledger WHERE event_id = ANY($1)", ids)
+        return set(ids) - {row["event_id"] for row in rows}
+
+    async def settled(self, events: Sequence[Event], seconds: float = 40) -> None:
+        async def check() -> bool:
+            return not await self.unsettled(events)
+
+        await eventually(check, seconds)
+
+    def dead_letters(self) -> list[Record]:
+        """Everything on the dead letter topic, as the console reads it."""
+        topic = dead_letter_topic(self.topic)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.environment["KAFKA_BOOTSTRAP_SERVERS"],
+                "group.id": "reader",
+                "enable.partition.eof": True,
+            }
+        )
+        found: list[Record] = []
+        try:
+            consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
+            ends = 0
+            while ends < 2:
+                message = consumer.poll(10)
+                assert message is not None
+                if message.error():
+                    ends += 1
+                else:
+                    headers = cast("Headers", tuple(message.headers() or ()))
+                    found.append(Record(topic, message.partition() or 0, 0, message.key(), message.value(), headers))
+        finally:
+            consumer.close()
+        return found
+
+    def committed(self) -> int:
+        """The sum of committed offsets of the topic."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.environment["KAFKA_BOOTSTRAP_SERVERS"],
+                "group.id": self.environment["CONSUMER_GROUP"],
+            }
+        )
+        try:
+            offsets = consumer.committed([TopicPartition(self.topic, number) for number in range(2)], timeout=10)
+            return sum(max(0, partition.offset) for partition in offsets)
+        finally:
+            consumer.close()
 
     async def send(self, *events: Event) -> None:
         await asyncio.gather(
@@ -86,7 +144,7 @@ async def stack(
             "EMBEDDER_URL": url,
             "CONSUMER_TOPICS": json.dumps([topic]),
             "CONSUMER_GROUP": f"group-{uuid.uuid4().hex[:8]}",
-            "CONSUMER_SESSION_TIMEOUT": "2",
+            "CONSUMER_SESSION_TIMEOUT": "6" if os.environ.get("BROKER") == "apache" else "2",
         }
         yield Stack(environment, topic, producer, pool)
 
@@ -116,3 +174,86 @@ async def test_runbook_event_becomes_searchable_rows_and_sigterm_ends_the_proces
         await eventually(gone)
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+async def test_poison_at_the_first_middle_and_last_place_becomes_whole_dead_letters_and_harms_nobody(
+    stack: Stack,
+) -> None:
+    good = [upserted(runbook(f"r{n}", f"step {n}"), 1) for n in range(9)]
+    unstorable = source_event("OPS-1", 1, body="nul \0 byte")
+    poison: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
+        (b"k1", b"\x00\xff not json", [("a", b"1"), ("a", None), ("event-id", b"\xff")]),
+        (None, None, []),
+        (unstorable.key(), unstorable.encode(), [*unstorable.headers("00-" + "a" * 32 + "-" + "b" * 16 + "-01")]),
+    ]
+
+    async def produce(index: int) -> None:
+        key, value, headers = poison[index]
+        await stack.producer.send(stack.topic, key=key, value=value, headers=headers)
+
+    await produce(0)
+    await stack.send(*good[:5])
+    await produce(1)
+    await stack.send(*good[5:])
+    await produce(2)
+    async with stack.consumer():
+        await stack.settled([*good, unstorable])
+
+        async def all_committed() -> bool:
+            return await asyncio.to_thread(stack.committed) == len(good) + len(poison)
+
+        await eventually(all_committed)
+    assert await actual(stack.pool) == expected(good)
+    letters = await asyncio.to_thread(stack.dead_letters)
+    assert {(letter.key, letter.value, original_headers(letter.headers)) for letter in letters} == {
+        (key, value, tuple(headers)) for key, value, headers in poison
+    }
+    by_value = {letter.value: details(letter.headers) for letter in letters}
+    assert len(letters) == 3
+    assert by_value[None]["original.value-null"] == "true"
+    assert (by_value[None]["stage"], by_value[None]["class"]) == ("decode", "permanent")
+    assert by_value[unstorable.encode()]["stage"] == "validate"
+    assert by_value[unstorable.encode()]["original.topic"] == stack.topic
+
+
+QUICK_POINTS = ("after_embed", "in_transaction", "after_write", "after_dead_letter")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "points",
+    [QUICK_POINTS, pytest.param(CRASHPOINTS, marks=[pytest.mark.chaos, pytest.mark.timeout(600)])],
+    ids=["quick", "all"],
+)
+async def test_a_process_that_dies_at_any_point_loses_nothing_and_leaves_no_half(
+    stack: Stack, points: Sequence[str]
+) -> None:
+    """Each point is passed by a batch with edits, a delete and a poison record; then the process is dead."""
+    events: list[Event] = []
+    poison: list[Event] = []
+    for number, point in enumerate(points, start=1):
+        new = [upserted(runbook(f"r{n}", f"step {n} at {number}", "same"), number) for n in range(4)]
+        new.append(deleted("r9", number) if number % 2 else upserted(runbook("r9", "back"), number))
+        bad = source_event(f"OPS-{number}", 1, body="\0")
+        await stack.send(*new, bad)
+        events += new
+        poison.append(bad)
+        async with stack.consumer(CAIRN_CRASHPOINT=point) as (process, _):
+            if point in ("before_drain", "after_drain"):
+                await stack.settled(events)
+                process.terminate()
+            assert await asyncio.wait_for(process.wait(), 60) == (-signal.SIGKILL), point
+    async with stack.consumer():
+        await stack.settled([*events, *poison], 60)
+
+        async def all_committed() -> bool:
+            return await asyncio.to_thread(stack.committed) == len(events) + len(poison)
+
+        await eventually(all_committed)
+    assert await actual(stack.pool) == expected(events)
+    letters = await asyncio.to_thread(stack.dead_letters)
+    assert {letter.value for letter in letters} == {event.encode() for event in poison}
+    ids = [details(letter.headers)["id"] for letter in letters]
+    assert len(set(ids)) == len(poison), "one failure is one dead letter, however often it was sent"
+    assert len(ids) <= len(poison) + len(points)
+    assert await stack.pool.fetchval("SELECT count(*) FROM ingest_attempts") == 0
