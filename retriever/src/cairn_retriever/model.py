@@ -32,8 +32,6 @@ class ParsedQuery:
     """Case-folded words of the text that may name an alert or a runbook; True where the spelling says it is a name."""
     links: tuple[str, ...]
     """Case-folded addresses: a runbook_url among them routes."""
-    bare: bool
-    """Nothing is asked beyond the names: the runbook as a whole is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +110,7 @@ class Candidate:
     kind: str
     ordinal: int
     step_number: int
+    section: str
     occurred_at: datetime | None
     content_sha: str
     identifiers: frozenset[str]
@@ -130,6 +129,8 @@ class Scored:
     """A chunk with its scores."""
 
     candidate: Candidate
+    cosine: float | None
+    """The better of the query's and the refined query's."""
     bm25: float
     relevance: float
 

@@ -41,8 +41,8 @@ class CandidatePolicy:
 class LexicalPolicy:
     """BM25 (Robertson, Zaragoza 2009, doi:10.1561/1500000019) with weighted fields, as in BM25F's simple form."""
 
-    k1: float = 1.2
-    b: float = 0.5
+    k1: float = 0.9
+    b: float = 0.4
     title: float = 3.0
     section: float = 2.0
     body: float = 1.0
@@ -52,7 +52,7 @@ class LexicalPolicy:
 class FusionPolicy:
     """How the scores of the two retrievers become one."""
 
-    alpha: float = 0.6
+    alpha: float = 0.8
     """Weight of the vector score in the convex combination; the rest is BM25's."""
     rrf_k: int = 60
     seed_cosine: float = 0.7
@@ -82,19 +82,55 @@ class DecayPolicy:
     """Days by kind."""
 
 
+TELLING_SECTIONS = frozenset(
+    {
+        "additional resources",
+        "background",
+        "context",
+        "description",
+        "escalation",
+        "impact",
+        "introduction",
+        "links",
+        "meaning",
+        "notes",
+        "overview",
+        "references",
+        "related",
+        "see also",
+        "summary",
+        "symptoms",
+        "verification",
+    }
+)
+"""Headings, case-folded, of sections that tell about a problem rather than what to do about it."""
+
+
 @dataclass(frozen=True)
 class RankingPolicy:
     """How steps are ordered once they have a score."""
 
-    document_share: float = 0.2
-    """Share of a step's score that comes from the best step of its document."""
+    step_gap: float = 0.5
+    """How much of its distance to the best step of its document a step is behind the document's own relevance."""
+    telling_sections: frozenset[str] = TELLING_SECTIONS
+    telling_factor: float = 0.85
+    """Symptoms find the runbook, but it is the steps that help."""
+    later_step: float = 0.015
+    """What each earlier step takes from a step: a procedure is begun at its beginning."""
+    later_steps: int = 10
     event_share: float = 0.4
     """Share of the results that events may take while there are runbooks to show."""
     steps_per_document: int = 3
     """More steps of one runbook follow only after the other runbooks had their turn, unless the query names it."""
     naming_documents: int = 8
-    """An identifier in more documents than this names none of them: it adds to the score but makes no tier."""
+    naming_share: float = 0.002
+    """An identifier in more documents than these (at least three) names none: it adds to the score, but no tier."""
     identifier_bonus: float = 0.15
+    """Weight of the share, by rarity, that a step holds of the query's identifiers."""
+
+    def naming_limit(self, chunks: int) -> int:
+        """Most documents that an identifier may be in to name them, in a corpus of `chunks`."""
+        return max(3, min(self.naming_documents, int(self.naming_share * chunks)))
 
 
 @dataclass(frozen=True)

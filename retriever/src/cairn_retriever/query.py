@@ -57,7 +57,6 @@ def parse(text: str, alert: AlertContext | None = None) -> ParsedQuery:
         alerts=alerts,
         names=names,
         links=links,
-        bare=_is_bare(prose, names) and not told,
     )
 
 
@@ -135,64 +134,3 @@ def _called_alert(prose: str, match: re.Match[str]) -> bool:
     return before.endswith(("alert", "alertname", "alarm")) or after.startswith(
         ("alert", "is firing", "firing", "alarm")
     )
-
-
-_FILLER = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "is",
-        "are",
-        "was",
-        "alert",
-        "alerts",
-        "alarm",
-        "firing",
-        "fired",
-        "fires",
-        "on",
-        "for",
-        "in",
-        "at",
-        "what",
-        "does",
-        "do",
-        "how",
-        "to",
-        "i",
-        "we",
-        "my",
-        "our",
-        "help",
-        "with",
-        "mean",
-        "runbook",
-        "fix",
-        "handle",
-        "resolve",
-        "about",
-        "this",
-        "that",
-        "got",
-        "get",
-        "critical",
-        "warning",
-        "please",
-        "now",
-        "again",
-        "page",
-        "paged",
-        "show",
-        "me",
-        "should",
-        "when",
-        "why",
-        "happened",
-    ]
-)
-
-
-def _is_bare(prose: str, names: dict[str, bool]) -> bool:
-    words = [word.casefold() for word in re.findall(r"[A-Za-z][A-Za-z0-9_-]*", _URL.sub(" ", prose))]
-    return all(word in _FILLER or names.get(word.strip("-_"), False) for word in words[:100]) and len(words) <= 100

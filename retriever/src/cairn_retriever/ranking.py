@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from cairn_retriever import fusion as fusions
@@ -33,7 +33,6 @@ class Question:
     identifier_weights: Mapping[str, float]
     """Rarity of the identifiers of the query that any document holds."""
     routed: frozenset[uuid.UUID]
-    bare: bool
     ignore_age: bool
     """The request restricts the time itself."""
 
@@ -43,8 +42,6 @@ def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy
     steps = _by_step(_score(candidates, question, bm25, policy), question, policy)
     steps.sort(key=_order)
     steps = _fold(steps)
-    if question.bare:
-        steps = _in_document_order(steps)
     runbooks = _spread([step for step in steps if step.is_runbook], policy.ranking)
     events = [step for step in steps if not step.is_runbook]
     return _present(_share_out(runbooks, events, question.k, policy.ranking), question, bm25)
@@ -56,6 +53,7 @@ class _Step:
 
     best: Scored
     chunks: list[Scored]
+    own: float = 0.0
     relevance: float = 0.0
     held: frozenset[str] = frozenset()
     tier: int = TIER_PLAIN
@@ -81,20 +79,18 @@ def _score(candidates: Sequence[Candidate], question: Question, bm25: Bm25, poli
     cosines = [_cosine(one) for one in candidates]
     words = [bm25.score(one) for one in candidates]
     if question.fusion == "seed":
-        ages = [None if one.kind == RUNBOOK else age_in_days(one.occurred_at, question.now) for one in candidates]
         relevance = fusions.seed(
             cosines if question.mode != "keyword" else [None] * len(cosines),
             [one.seed_rank if question.mode != "semantic" else 0.0 for one in candidates],
-            ages,
+            [None if one.kind == RUNBOOK else age_in_days(one.occurred_at, question.now) for one in candidates],
             policy.fusion,
         )
-    elif question.fusion == "rrf" and question.mode == "hybrid":
-        relevance = fusions.rrf(cosines, words, policy.fusion.rrf_k)
     else:
-        usable = any(cosine is not None for cosine in cosines)
-        alpha = {"semantic": 1.0, "keyword": 0.0, "hybrid": policy.fusion.alpha}[question.mode]
-        relevance = fusions.tm2c2(cosines, words, alpha if usable else 0.0)
-    return [Scored(one, word, value) for one, word, value in zip(candidates, words, relevance, strict=True)]
+        relevance = _fused(cosines, words, question, policy)
+    return [
+        Scored(one, cosine, word, value)
+        for one, cosine, word, value in zip(candidates, cosines, words, relevance, strict=True)
+    ]
 
 
 def _cosine(candidate: Candidate) -> float | None:
@@ -102,9 +98,19 @@ def _cosine(candidate: Candidate) -> float | None:
     return max(known) if known else None
 
 
+def _fused(
+    cosines: Sequence[float | None], words: Sequence[float], question: Question, policy: RetrievalPolicy
+) -> list[float]:
+    if question.fusion == "rrf" and question.mode == "hybrid":
+        return fusions.rrf(cosines, words, policy.fusion.rrf_k)
+    usable = any(cosine is not None for cosine in cosines)
+    alpha = {"semantic": 1.0, "keyword": 0.0, "hybrid": policy.fusion.alpha}[question.mode]
+    return fusions.tm2c2(cosines, words, alpha if usable else 0.0)
+
+
 def _by_step(scored: Sequence[Scored], question: Question, policy: RetrievalPolicy) -> list[_Step]:
     steps: dict[uuid.UUID, _Step] = {}
-    of_document: dict[uuid.UUID, float] = {}
+    documents: dict[uuid.UUID, _Document] = {}
     for one in scored:
         candidate = one.candidate
         step = steps.get(candidate.step_id)
@@ -114,36 +120,85 @@ def _by_step(scored: Sequence[Scored], question: Question, policy: RetrievalPoli
             step.chunks.append(one)
             if (-one.relevance, candidate.ordinal) < (-step.best.relevance, step.best.candidate.ordinal):
                 step.best = one
-        of_document[candidate.document_id] = max(of_document.get(candidate.document_id, 0.0), one.relevance)
+        documents.setdefault(candidate.document_id, _Document()).add(one)
+    if question.fusion != "seed":
+        _relate(list(steps.values()), documents, question, policy)
     for step in steps.values():
-        _weigh(step, of_document[step.document_id], question, policy)
+        _finish(step, documents[step.document_id], question, policy)
     return list(steps.values())
 
 
-def _weigh(step: _Step, of_document: float, question: Question, policy: RetrievalPolicy) -> None:
-    """Fill in the score of a step from its chunks, its document, its identifiers and its age."""
-    ranking = policy.ranking
-    candidate = step.best.candidate
+@dataclass(slots=True)
+class _Document:
+    """What the chunks of one document say together."""
+
+    cosine: float | None = None
+    bm25: float = 0.0
+    held: set[str] = field(default_factory=set)
+    best_step: float = 0.0
+
+    def add(self, one: Scored) -> None:
+        if one.cosine is not None:
+            self.cosine = one.cosine if self.cosine is None else max(self.cosine, one.cosine)
+        self.bm25 = max(self.bm25, one.bm25)
+        self.held |= one.candidate.identifiers
+
+
+def _relate(
+    steps: Sequence[_Step], documents: Mapping[uuid.UUID, _Document], question: Question, policy: RetrievalPolicy
+) -> None:
+    """Documents are ranked by all that they say, steps by how far they are behind the best step of their document.
+
+    A page often has the symptom's words in one section and its meaning in another, and the step to take in a third.
+    """
+    order = list(documents)
+    fused = _fused([documents[one].cosine for one in order], [documents[one].bm25 for one in order], question, policy)
+    of_document = dict(zip(order, fused, strict=True))
+    for step in steps:
+        step.own = _own(step, policy.ranking)
+        document = documents[step.document_id]
+        document.best_step = max(document.best_step, step.own)
+    for step in steps:
+        behind = documents[step.document_id].best_step - step.own
+        step.relevance = of_document[step.document_id] - policy.ranking.step_gap * behind
+
+
+def _own(step: _Step, policy: RankingPolicy) -> float:
+    """A step by itself: sections that only tell come after those that say what to do, later steps after earlier ones."""
+    own = step.best.relevance
+    if not step.is_runbook:
+        return own
+    heading = step.best.candidate.section.rpartition(" > ")[2].strip().casefold()
+    if heading in policy.telling_sections:
+        own *= policy.telling_factor
+    return max(0.0, own - policy.later_step * min(step.number - 1, policy.later_steps))
+
+
+def _finish(step: _Step, document: _Document, question: Question, policy: RetrievalPolicy) -> None:
+    """The score of a step from its relevance, its identifiers and its age."""
     prototype = question.fusion == "seed"
-    share = 0.0 if prototype else ranking.document_share
-    step.relevance = (1.0 - share) * step.best.relevance + share * of_document
+    if prototype:
+        step.relevance = step.best.relevance
     step.held = frozenset[str]().union(*(one.candidate.identifiers for one in step.chunks))
-    step.tier = _tier(candidate.document_id, step.held, question)
+    step.tier = _tier(step, document, question)
     step.score = step.relevance
     if question.identifier_weights and not prototype:
-        bonus = ranking.identifier_bonus
+        bonus = policy.ranking.identifier_bonus
         step.score = (1.0 - bonus) * step.score + bonus * _identifier_share(step.held, question)
     if not step.is_runbook:
-        step.age = age_in_days(candidate.occurred_at, question.now)
+        step.age = age_in_days(step.best.candidate.occurred_at, question.now)
         if step.tier == TIER_PLAIN and not prototype and not question.ignore_age:
-            step.decay = decay(candidate.kind, step.age, policy.decay)
+            step.decay = decay(step.best.candidate.kind, step.age, policy.decay)
             step.score *= step.decay
 
 
-def _tier(document: uuid.UUID, held: frozenset[str], question: Question) -> int:
-    if document in question.routed:
+def _tier(step: _Step, document: _Document, question: Question) -> int:
+    """A runbook is named by holding all the naming identifiers, in whatever steps; an event by any of them."""
+    if step.document_id in question.routed:
         return TIER_ROUTED
-    named = held & question.naming
+    if step.is_runbook:
+        return TIER_ALL if question.naming and question.naming <= document.held else TIER_PLAIN
+    named = step.held & question.naming
     if not named:
         return TIER_PLAIN
     return TIER_ALL if named == question.naming else TIER_SOME
@@ -178,16 +233,6 @@ def _fold(steps: Iterable[_Step]) -> list[_Step]:
         if first is not step:
             first.folded += 1
     return list(kept.values())
-
-
-def _in_document_order(steps: Sequence[_Step]) -> list[_Step]:
-    """Routed runbooks from their first step on: nothing but their name was asked for."""
-    routed = [step for step in steps if step.tier == TIER_ROUTED]
-    place: dict[uuid.UUID, int] = {}
-    for step in routed:
-        place.setdefault(step.document_id, len(place))
-    routed.sort(key=lambda step: (place[step.document_id], step.number))
-    return [*routed, *(step for step in steps if step.tier != TIER_ROUTED)]
 
 
 def _spread(steps: Sequence[_Step], policy: RankingPolicy) -> list[_Step]:
@@ -257,6 +302,7 @@ def _presented(step: _Step, score: float, question: Question, bm25: Bm25) -> Ran
             "coverage": bm25.coverage([one.candidate for one in step.chunks]),
             "identifiers": sorted(step.held),
             "identifier_share": _identifier_share(step.held, question),
+            "own": step.own,
             "relevance": step.relevance,
             "age_days": step.age,
             "decay": step.decay,

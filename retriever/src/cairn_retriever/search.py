@@ -96,7 +96,7 @@ class Searcher:
         state = prepared.state
         events = Lexicon(max(state.chunks - runbooks.chunks, 1), state.average_length, prepared.event_frequencies)
         holders = prepared.identifier_documents
-        limit = self._policy.ranking.naming_documents
+        limit = self._policy.ranking.naming_limit(runbooks.chunks + events.chunks)
         return Read(
             query,
             prepared,
@@ -149,7 +149,6 @@ class Searcher:
             naming=read.naming,
             identifier_weights={one: idf(total, n) for one, n in read.prepared.identifier_documents.items()},
             routed=frozenset(route.document_id for route in read.prepared.routes),
-            bare=read.query.bare,
             ignore_age=request.filters.since is not None or request.filters.until is not None,
         )
         return rank(candidates, question, self._bm25(read), self._policy)

@@ -99,6 +99,7 @@ def _candidate(row: Any, names: Sequence[str], scale: float) -> Candidate:
         kind=row["kind"],
         ordinal=row["ordinal"],
         step_number=row["step_number"],
+        section=row["section"],
         occurred_at=row["occurred_at"],
         content_sha=row["content_sha"],
         identifiers=frozenset(row["held"]),

@@ -40,20 +40,18 @@ class Scope:
         filters = self.filters
         return any(value is not None for value in (filters.source, filters.service, filters.since, filters.until))
 
-    def conditions(self, name: Half | None, args: list[Any]) -> str:
-        """Conditions for `name` (both halves when None); the values are appended to `args`."""
+    def conditions(self, name: Half, args: list[Any]) -> str:
+        """Conditions for one half; the values are appended to `args`."""
         filters = self.filters
-        parts = ["NOT d.deleted"]
-        if name is not None:
-            parts.append(half(name, "c"))
-        elif filters.kind is not None:
-            parts.append(half("runbooks" if filters.kind == "runbook" else "events", "c"))
+        parts = ["NOT d.deleted", half(name, "c")]
+        # Chunks of runbooks do not age; the document tells when the runbook was changed.
+        when = "d.occurred_at" if name == "runbooks" else "c.occurred_at"
         for condition, value in (
             ("c.kind = ${}", self.event_kind),
             ("d.source = ${}", filters.source),
             ("d.service = ${}", filters.service),
-            ("c.occurred_at >= ${}", filters.since),
-            ("c.occurred_at <= ${}", filters.until),
+            (when + " >= ${}", filters.since),
+            (when + " <= ${}", filters.until),
         ):
             if value is not None:
                 args.append(value)

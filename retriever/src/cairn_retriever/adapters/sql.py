@@ -199,7 +199,7 @@ def candidates(
         "SELECT proposed.sources, c.chunk_id, c.step_id, c.document_id, c.kind, c.ordinal, c.occurred_at,"
         " c.tsv || ''::tsvector AS tsv FROM proposed JOIN chunks c USING (chunk_id)"
         ") SELECT flat.sources, flat.chunk_id, flat.step_id, flat.document_id, flat.kind, flat.ordinal,"
-        " flat.occurred_at, s.step_number, s.content_sha, length(flat.tsv) AS length,"
+        " flat.occurred_at, s.step_number, s.section, s.content_sha, length(flat.tsv) AS length,"
         " ARRAY(SELECT one FROM unnest(s.identifiers) AS one WHERE one = ANY($3::text[])) AS held,"
         " ARRAY(SELECT ts_rank_cd($2::real[], flat.tsv, lexeme) FROM unnest($1::text[]::tsquery[]) AS lexeme)"
         " AS frequencies,"
