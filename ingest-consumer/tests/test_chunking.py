@@ -168,6 +168,13 @@ def test_the_prefix_is_cut_to_its_budget(title: str, section: str, prefix: str, 
     assert make_prefix(title, section, count_tokens, 24) == prefix
 
 
+def test_names_in_the_prefix_are_words(count_tokens: CountTokens) -> None:
+    (window,) = chunk_step("KubePodNotReady", "Impact", "Wait.", count_tokens)
+    assert window.embed_text == "Kube Pod Not Ready > Impact\nWait."
+    (window,) = chunk_step("KubePodNotReady", "Impact", "Wait.", count_tokens, ChunkPolicy(split_names=False))
+    assert window.embed_text == "KubePodNotReady > Impact\nWait."
+
+
 def test_without_a_prefix_the_text_is_embedded_as_it_is(count_tokens: CountTokens) -> None:
     (window,) = chunk_step("T", "S", "Run it.", count_tokens, ChunkPolicy(prefix_tokens=0))
     assert window.embed_text == window.text == "Run it."

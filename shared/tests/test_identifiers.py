@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cairn_shared.identifiers import MAX_IDENTIFIER_LENGTH, MAX_IDENTIFIERS, identifiers, searchable_text
+from cairn_shared.identifiers import (
+    MAX_IDENTIFIER_LENGTH,
+    MAX_IDENTIFIERS,
+    identifiers,
+    searchable_text,
+    split_camel_case,
+)
 
 SHA = "9f8e7d6c5b4a39281706f5e4d3c2b1a098765432"
 
@@ -145,3 +151,17 @@ def _seconds(text: str) -> float:
 )
 def test_parts_become_words(text: str, words: str) -> None:
     assert searchable_text(text).split() == words.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "readable"),
+    [
+        ("KubePodNotReady fires", "Kube Pod Not Ready fires"),
+        ("etcdMembersDown", "etcd Members Down"),
+        ("PostgreSQL and two VMs", "PostgreSQL and two VMs"),
+        ("max_connections, ORA-00600", "max_connections, ORA-00600"),
+        ("`KubeAPIDown`", "`Kube API Down`"),
+    ],
+)
+def test_names_become_readable_for_a_model(text: str, readable: str) -> None:
+    assert split_camel_case(text) == readable

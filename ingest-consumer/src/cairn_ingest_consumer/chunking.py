@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from markdown_it import MarkdownIt
 
 from cairn_shared.errors import PermanentError
+from cairn_shared.identifiers import split_camel_case
 
 CountTokens = Callable[[str], int]
 """Tokens of a text for the embedding model, special tokens counted or not; never truncated."""
@@ -30,11 +31,13 @@ class ChunkPolicy:
     Attributes:
         max_tokens: most tokens of a window's `embed_text`, prefix included.
         prefix_tokens: most tokens of the `title > section` prefix; 0 leaves it out (for ablations).
+        split_names: CamelCase names in the prefix as words, which embedding models know.
         overlap_sentences: sentences of the window before that open the next one; only prose overlaps.
     """
 
     max_tokens: int = 220
     prefix_tokens: int = 24
+    split_names: bool = True
     overlap_sentences: int = 1
 
     def __post_init__(self) -> None:
@@ -74,6 +77,8 @@ def chunk_step(
     body = _NEWLINE.sub("\n", body).replace("\0", "\ufffd").strip("\n")
     if not body.strip():
         return []
+    if policy.split_names:
+        title, section = split_camel_case(title), split_camel_case(section)
     prefix = make_prefix(title, section, count_tokens, policy.prefix_tokens)
     whole = (
         _window(prefix, body.rstrip(), count_tokens) if len(body) <= _CHARACTERS_PER_TOKEN * policy.max_tokens else None

@@ -284,9 +284,26 @@ def searchable_text(text: str) -> str:
     return _CAMEL_WORD.sub(_with_humps, _PUNCTUATION.sub(" ", text))
 
 
+def split_camel_case(text: str) -> str:
+    """`text` with CamelCase names as words (`Kube Pod Crash Looping`), as an embedding model can read them.
+
+    Names of products stay: a model knows `PostgreSQL`, and nobody says `Postgre SQL`.
+    """
+    return _CAMEL_WORD.sub(_only_humps, text)
+
+
 def _with_humps(match: re.Match[str]) -> str:
     word = match[0]
-    if _PLAIN.fullmatch(word) or _PLURAL_ACRONYM.fullmatch(word):
+    if _is_one_word(word):
         return word
     humps = _HUMP.findall(word)
     return f"{word} {' '.join(humps)}" if len(humps) > 1 else word
+
+
+def _only_humps(match: re.Match[str]) -> str:
+    word = match[0]
+    return word if _is_one_word(word) or _PRODUCT.fullmatch(word) else " ".join(_HUMP.findall(word))
+
+
+def _is_one_word(word: str) -> bool:
+    return bool(_PLAIN.fullmatch(word) or _PLURAL_ACRONYM.fullmatch(word))

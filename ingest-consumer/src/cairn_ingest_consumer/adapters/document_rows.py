@@ -221,8 +221,8 @@ def chunk_rows(parts: Iterable[PreparedPart]) -> str:
             "embed_sha": chunk.embed_sha,
             "n_tokens": chunk.n_tokens,
             "occurred_at": part.write.decays_from,
-            "title": part.write.facts.title,
-            "section": step.draft.section,
+            "title": searchable_text(part.write.facts.title),
+            "section": searchable_text(step.draft.section),
             "words": searchable_text(chunk.text),
         }
         for part in parts
