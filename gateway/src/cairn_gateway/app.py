@@ -73,6 +73,7 @@ BODY_LIMITS = {
     "/webhooks/github": 25 * 1024 * 1024,  # GitHub's own limit
     "/webhooks": 5 * 1024 * 1024,
     "/events": 5 * 1024 * 1024,
+    "/backfill": 25 * 1024 * 1024,
     "/v1/logs": 5 * 1024 * 1024,
 }
 """Bytes of a request body by path prefix; the first that fits counts."""

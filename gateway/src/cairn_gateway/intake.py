@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from cairn_gateway.accept import Accepter
 from cairn_gateway.metrics import Metrics
@@ -14,6 +14,7 @@ from cairn_gateway.sources.errors import Malformed, NotConfigured
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
 from cairn_gateway.sources.signatures import Check, Secrets
 from cairn_shared.errors import CairnError, InvalidInput, TooLarge, Unauthenticated
+from cairn_shared.events import Event
 from cairn_shared.logging import get_logger
 
 log = get_logger(__name__)
@@ -56,6 +57,15 @@ class Taken:
     notes: list[str]
 
 
+@dataclass
+class History:
+    """What payloads of the past came to; `rejected` by their index."""
+
+    events: list[Event] = field(default_factory=list)
+    ignored: int = 0
+    rejected: dict[int, InvalidInput] = field(default_factory=dict)
+
+
 class Intake:
     """Takes deliveries of every source. Nothing is kept of one that is not wholly good."""
 
@@ -81,6 +91,33 @@ class Intake:
             return await _in_thread_if_big(delivery, lambda: source.translate(delivery, repositories))
 
         return await self._take(name, translated)
+
+    async def history(self, name: str, deliveries: Sequence[Delivery]) -> History:
+        """Take payloads of a source's past from somebody with an API key; one that cannot be read harms no other.
+
+        Raises:
+            Unavailable: the events could not be kept.
+        """
+        source = SOURCES[name]
+
+        def translate() -> History:
+            found = History()
+            for index, delivery in enumerate(deliveries):
+                try:
+                    translation = source.translate(delivery, RunbookRepositories())
+                except InvalidInput as exc:
+                    found.rejected[index] = exc
+                else:
+                    found.events += translation.events
+                    found.ignored += not translation.events
+            return found
+
+        found = await asyncio.to_thread(translate)
+        if found.events:
+            await self._accepter.accept(found.events)
+        for event in found.events:
+            self._metrics.source_events.labels(name, event.type).inc()
+        return found
 
     async def events(self, delivery: Delivery) -> Taken:
         """Take CloudEvents of somebody with an API key."""

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from cairn_gateway.routes import (
     ask,
+    backfill,
     events,
     executions,
     feedback,
@@ -31,6 +32,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     status.router,
     verify.router,
     webhooks.router,
+    backfill.router,
     logs.router,
     events.router,
     repos.router,
