@@ -26,6 +26,7 @@ from cairn_answerer.app import create_app
 from cairn_answerer.model import ClaimReleased, Done, Progress, Restarted, SourcesFound
 from cairn_answerer.settings import AnswererSettings
 from cairn_shared.api.ask import AskRequest, AskResponse
+from cairn_shared.errors import InvalidInput
 
 Settings = Callable[..., AnswererSettings]
 QUESTION = {"question": "How do I recover the replica?", "stream": True}
@@ -167,3 +168,12 @@ async def test_line_breaks_cannot_forge_an_event(text: str) -> None:
     encoded = sse.encode(Done(Produced(AskResponse(answer=text, mode="full"))))
     assert encoded.count(b"\n") == 3
     assert json.loads(encoded.split(b"data: ", 1)[1])["answer"] == text
+
+
+async def test_a_request_that_turns_out_wrong_ends_the_stream_with_its_field() -> None:
+    async def progress() -> AsyncIterator[Progress]:
+        yield Restarted()
+        raise InvalidInput("no such source", field="filters.source")
+
+    told = [chunk async for chunk in sse.stream(progress(), keep_alive=1.0)]
+    assert told[1] == b'event: error\ndata: {"detail":"no such source","field":"filters.source"}\n\n'

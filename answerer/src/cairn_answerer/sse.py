@@ -4,6 +4,7 @@ sources   {"sources": [Source, ...]}     at once, useful by themselves
 claim     Claim                          each after it passed its checks
 restart   {}                             the claims so far are withdrawn, better ones follow
 done      AskResponse                    the whole answer; what it holds is what counts
+error     {"detail", "field"}            instead of `done`: the request turned out to be wrong
 : keep-alive                             a comment while nothing happens, so that proxies keep the connection
 """
 
@@ -17,6 +18,7 @@ import orjson
 from pydantic import BaseModel
 
 from cairn_answerer.model import ClaimReleased, Done, Progress, SourcesFound
+from cairn_shared.errors import CairnError, InvalidInput
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MEDIA_TYPE = "text/event-stream"
@@ -25,7 +27,7 @@ KEEP_ALIVE = b": keep-alive\n\n"
 
 async def stream(progress: AsyncIterator[Progress], keep_alive: float) -> AsyncIterator[bytes]:
     """`progress` as events; a comment after every `keep_alive` seconds of silence. Closing it ends `progress`."""
-    arrived: asyncio.Queue[Progress | None] = asyncio.Queue()
+    arrived: asyncio.Queue[Progress | CairnError | None] = asyncio.Queue()
     # One task follows from beginning to end: the deadline inside belongs to the task that set it.
     following = asyncio.create_task(_follow(progress, arrived))
     try:
@@ -38,17 +40,19 @@ async def stream(progress: AsyncIterator[Progress], keep_alive: float) -> AsyncI
                 continue
             if item is None:
                 return
-            yield encode(item)
+            yield _refusal(item) if isinstance(item, CairnError) else encode(item)
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 
 
-async def _follow(progress: AsyncIterator[Progress], arrived: asyncio.Queue[Progress | None]) -> None:
+async def _follow(progress: AsyncIterator[Progress], arrived: asyncio.Queue[Progress | CairnError | None]) -> None:
     try:
         async with aclosing(progress):  # type: ignore[type-var]
             async for item in progress:
                 arrived.put_nowait(item)
+    except CairnError as exc:
+        arrived.put_nowait(exc)
     finally:
         arrived.put_nowait(None)
 
@@ -62,6 +66,11 @@ def encode(item: Progress) -> bytes:
     if isinstance(item, Done):
         return _event("done", _json(item.produced.response))
     return _event("restart", b"{}")
+
+
+def _refusal(error: CairnError) -> bytes:
+    field = error.field if isinstance(error, InvalidInput) else None
+    return _event("error", orjson.dumps({"detail": error.detail, "field": field}))
 
 
 def _json(model: BaseModel) -> bytes:
