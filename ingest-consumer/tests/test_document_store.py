@@ -200,18 +200,21 @@ async def test_the_first_write_claims_the_index_for_its_model_and_another_model_
     assert await index.states([late]) == [None]
 
 
-async def test_parts_of_a_document_are_written_each_by_itself(index: Index) -> None:
+@pytest.mark.parametrize("order", [1, -1])
+async def test_parts_of_a_document_are_written_each_by_itself_and_their_order_leaves_no_trace(
+    index: Index, order: int
+) -> None:
     events = [
         source_event("OPS-1", 1, part="c1", kind="comment", title="Ann", body="first"),
         source_event("OPS-1", 5, part="c2", kind="comment", title="Bob", body="second"),
-    ]
+    ][::order]
     for event in events:
         await index.apply(event)
     assert await actual(index.pool) == expected(events), "the highest part names it while there is no main part"
-    events += [source_event("OPS-1", 2, title="Disk full"), source_event("OPS-1", 9, part="c1", deleted=True)]
-    for event in events[2:]:
+    later = [source_event("OPS-1", 2, title="Disk full"), source_event("OPS-1", 9, part="c1", deleted=True)][::order]
+    for event in later:
         await index.apply(event)
-    assert await actual(index.pool) == expected(events)
+    assert await actual(index.pool) == expected(events + later)
     assert await index.pool.fetchval("SELECT title FROM documents") == "Disk full"
 
 
@@ -278,6 +281,16 @@ async def test_a_part_that_is_written_while_its_document_is_deleted_leaves_nothi
     await index.apply(main)
     await in_a_race(index, monkeypatch, *((part, end) if part_first else (end, part)))
     assert await actual(index.pool) == expected([main, part, end])
+
+
+async def test_a_version_of_known_content_waits_for_the_write_that_changes_the_content(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the lock before the second look, version 3 would be noted over the chunks of version 2."""
+    events = [upserted(runbook("r", body), version) for version, body in ((1, "same"), (2, "other"), (3, "same"))]
+    await index.apply(events[0])
+    await in_a_race(index, monkeypatch, *events[1:])
+    assert await actual(index.pool) == expected(events)
 
 
 async def in_a_race(index: Index, monkeypatch: pytest.MonkeyPatch, first: Event, second: Event) -> None:
