@@ -110,10 +110,10 @@ async def test_a_client_that_goes_away_ends_the_call_of_the_model(
     async with serving(create_app(settings)) as url:
         async with httpx.AsyncClient() as client, client.stream("POST", f"{url}/ask", json=QUESTION) as response:
             async for name, _ in events(response):
-                if name == "sources":
-                    break
-            while not model.calls:
-                await asyncio.sleep(0.01)
+                assert name == "sources"
+                while not model.calls:
+                    await asyncio.sleep(0.01)
+                break
         model.scripts = [claims_script(*GOOD_CLAIMS)]
         # If the first call were still running, this one would join it and hang.
         async with httpx.AsyncClient(timeout=5) as client:
