@@ -286,7 +286,7 @@ async def test_a_part_that_is_written_while_its_document_is_deleted_leaves_nothi
 async def test_a_version_of_known_content_waits_for_the_write_that_changes_the_content(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the lock before the second look, version 3 would be noted over the chunks of version 2."""
+    """Else version 3 would be noted over the chunks of version 2."""
     events = [upserted(runbook("r", body), version) for version, body in ((1, "same"), (2, "other"), (3, "same"))]
     await index.apply(events[0])
     await in_a_race(index, monkeypatch, *events[1:])
