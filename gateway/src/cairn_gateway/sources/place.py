@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from cairn_gateway.sources.model import Delivery
-from cairn_shared.repositories.urls import canonical
+from cairn_shared.repositories.urls import canonical, host_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def place(
     delivery_id: str,
 ) -> Place:
     """The place of the repository `full_name`; forges compare names without regard to case, so its key has none."""
-    host = (urlsplit(web_url or "").netloc or home).lower()
+    host = host_of(web_url) or home
     name = full_name.lower()
     urls = [canonical(url) for url in (web_url, *clone_urls) if url]
     return Place(

@@ -19,17 +19,25 @@ def canonical(url: str) -> str:
     url = url.strip()
     if "://" not in url and (match := _SCP.match(url)):
         return _joined(match[1], match[2])
-    parts = urlsplit(url)
-    if parts.scheme == "file":
-        return f"file://{_path(parts.path)}"
     try:
+        parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        port = None
+        return url  # no address at all, so like no other
+    if parts.scheme == "file":
+        return f"file://{_path(parts.path)}"
     host = (parts.hostname or "").lower()
     if port and port != _DEFAULT_PORTS.get(parts.scheme):
         host = f"{host}:{port}"
     return _joined(host, parts.path)
+
+
+def host_of(url: str | None) -> str:
+    """The `host[:port]` of an address in lower case; empty where there is none."""
+    try:
+        return urlsplit(url or "").netloc.rpartition("@")[2].lower()
+    except ValueError:
+        return ""
 
 
 def _joined(host: str, path: str) -> str:

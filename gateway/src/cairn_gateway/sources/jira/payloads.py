@@ -56,7 +56,10 @@ class Issue(Incoming):
 
     def url(self_) -> str | None:  # noqa: N805 - `self` is a field of Jira's
         """The page of the issue."""
-        parts = urlsplit(self_.self or "")
+        try:
+            parts = urlsplit(self_.self or "")
+        except ValueError:
+            return None
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             return None
         context = parts.path.partition("/rest/")[0]

@@ -82,7 +82,8 @@ _LEAVES = {
 
 def _text(node: dict[str, Any]) -> str:
     text = str(node.get("text", ""))
-    for mark in node.get("marks") or []:
+    marks = node.get("marks")
+    for mark in marks if isinstance(marks, list) else []:
         attributes = mark.get("attrs") if isinstance(mark, dict) else None
         href = attributes.get("href") if isinstance(attributes, dict) else None
         if isinstance(href, str) and href != text:
