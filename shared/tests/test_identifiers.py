@@ -125,7 +125,7 @@ HOSTILE = ["1", "[", "(", "a", "A", "Aa", "-", "a-", "/", "a/", ".a", "::", "a_"
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_hostile_input_takes_linear_time(unit: str) -> None:
     text = unit * (100_000 // len(unit))
-    best = min(_seconds(text) for _ in range(3))
+    best = min(_seconds(text) for _ in range(5))
     assert best < 0.05, f"{best * 1000:.0f} ms"
 
 

@@ -437,8 +437,8 @@ def test_any_markdown_loads_or_is_refused(text: str) -> None:
     ["[", "`", "*", "> ", "- ", "<!--", "{{", "{{<", "<a ", "[a]: b\n", "| a ", "# a\n", "1. a\n", "\n", "    ", "<!-- -->", "```\n", "![](", "\\"],
 )  # fmt: skip
 def test_hostile_markdown_takes_linear_time(unit: str) -> None:
-    text = unit * (60_000 // len(unit))
+    text = unit * (20_000 // len(unit))
     started = time.process_time()
     with suppress(InvalidInput):
         load(text)
-    assert time.process_time() - started < 4
+    assert time.process_time() - started < 3
