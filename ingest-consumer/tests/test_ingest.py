@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -185,6 +186,14 @@ async def test_a_store_that_is_away_costs_no_attempt_and_no_dead_letter() -> Non
             await world.ingest.handle(RECORDS)
     assert set(world.counts.values()) == {0}
     assert not world.dead
+
+
+async def test_a_hand_over_in_the_middle_costs_no_attempt() -> None:
+    world = World(failing={0: asyncio.CancelledError()})  # type: ignore[dict-item]
+    for _ in range(10):
+        with pytest.raises(asyncio.CancelledError):
+            await world.ingest.handle(RECORDS)
+    assert set(world.counts.values()) == {0}
 
 
 async def test_after_three_deaths_records_go_one_by_one_and_the_innocent_get_through() -> None:

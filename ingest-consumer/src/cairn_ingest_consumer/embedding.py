@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cairn_ingest_consumer.errors import TextRefused
 from cairn_ingest_consumer.model import PreparedPart, Vector
 from cairn_ingest_consumer.ports import Embedder
+from cairn_shared.kafka.progress import still_working
 
 TEXTS_PER_REQUEST = 16
 """Few enough to be done well within the time-out on a slow machine; what was embedded before a request that fails is
@@ -37,4 +38,5 @@ async def embed_all(embedder: Embedder, texts: Sequence[str], fingerprint: str) 
             vectors += await embedder.embed(texts[start : start + TEXTS_PER_REQUEST], fingerprint)
         except TextRefused as exc:
             raise TextRefused(start + exc.index, exc.detail) from exc
+        still_working()
     return vectors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ class Ingest:
             else:
                 await self._process(records)
                 await self._attempts.end(records)
-        except TransientError:
+        except (TransientError, asyncio.CancelledError):
+            # Neither an outage nor a hand-over is the records' fault.
             await self._forgive(records)
             raise
 

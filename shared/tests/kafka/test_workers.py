@@ -15,6 +15,7 @@ from cairn_shared.kafka.errors import ConsumptionHalted
 from cairn_shared.kafka.mail import Alive, Broke, Drained, Finished, Held, Mail
 from cairn_shared.kafka.observer import EngineObserver
 from cairn_shared.kafka.policy import ConsumerPolicy
+from cairn_shared.kafka.progress import still_working
 from cairn_shared.kafka.records import Partition, Record
 from cairn_shared.kafka.workers import Workers
 from cairn_shared.retry import Backoff
@@ -220,6 +221,22 @@ def test_a_handler_that_hangs_gives_no_sign_of_life() -> None:
         bench.deliver(0, 10)
         await asyncio.sleep(1000)
         assert bench.mail == []
+        await bench.workers.close()
+
+    run_virtual(story())
+
+
+def test_a_handler_that_is_slow_but_gets_on_gives_signs_of_life() -> None:
+    async def slow(_: Sequence[Record]) -> None:
+        for _step in range(5):
+            await asyncio.sleep(100)
+            still_working()
+
+    async def story() -> None:
+        bench = Bench(slow)
+        bench.deliver(0, 10)
+        await asyncio.sleep(450)
+        assert bench.mail == [Alive(A, 1)] * 4
         await bench.workers.close()
 
     run_virtual(story())

@@ -33,7 +33,10 @@ from cairn_shared.kafka.records import (
     Record,
     TimestampType,
 )
+from cairn_shared.logging import get_logger
 from cairn_shared.settings import KafkaSettings
+
+log = get_logger(__name__)
 
 _TIMESTAMPS: dict[int, TimestampType] = {TIMESTAMP_CREATE_TIME: "create", TIMESTAMP_LOG_APPEND_TIME: "append"}
 _OUT_OF_RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._NO_OFFSET}  # noqa: SLF001
@@ -176,7 +179,7 @@ def _fetched(message: Message) -> Fetched:
             offset=message.offset() or 0,
             key=message.key(),
             value=message.value(),
-            headers=cast("Headers", tuple(message.headers() or ())),
+            headers=_headers(message),
             timestamp_ms=timestamp if kind in _TIMESTAMPS else None,
             timestamp_type=_TIMESTAMPS.get(kind),
         )
@@ -187,6 +190,15 @@ def _fetched(message: Message) -> Fetched:
         if error.code() in _OUT_OF_RANGE:
             return OffsetOutOfRange(Partition(topic, number))
     return FetchProblem(error.name(), error.str(), fatal=error.fatal())
+
+
+def _headers(message: Message) -> Headers:
+    """Header names are text in the client; one that is not must not stop the partition, so it is left out, loudly."""
+    try:
+        return cast("Headers", tuple(message.headers() or ()))
+    except UnicodeDecodeError:
+        log.exception("headers that are not UTF-8 were left out", topic=message.topic(), offset=message.offset())
+        return ()
 
 
 def _name(partition: TopicPartition) -> Partition:

@@ -260,10 +260,13 @@ class Driver:
 
     def _commit_final(self, partitions: Sequence[Partition]) -> None:
         """Commit the frontiers and wait. What cannot be committed is done again by the next owner."""
+        deadline = self._now() + self._policy.commit_budget
         for attempt in range(self._policy.commit_attempts):
             offsets = self._ownership.uncommitted(partitions)
             if not offsets:
                 return
+            if self._now() > deadline:
+                break
             if attempt:
                 self._pause_between_commits()
             self._observer.committing(offsets)

@@ -15,7 +15,8 @@ ExpiredOffset = Literal["stop", "earliest"]
 class ConsumerPolicy:
     """Sizes in records and bytes, times in seconds.
 
-    The order that must hold: drain_timeout < shutdown < max_poll_interval, so that a drain never costs the membership.
+    The order that must hold: drain_timeout + commit_budget + 3 < the process's time to stop < max_poll_interval, so
+    that a drain costs neither a clean end nor the membership.
     """
 
     batch_records: int = 10
@@ -34,7 +35,9 @@ class ConsumerPolicy:
     commit_interval: float = 1.0
     commit_attempts: int = 4
     commit_pause: float = 0.25
-    """Synchronous commits (revoke, close) are tried `commit_attempts` times, `commit_pause` apart."""
+    commit_budget: float = 4.0
+    """Synchronous commits (revoke, close) are tried up to `commit_attempts` times, `commit_pause` apart; no try
+    begins after `commit_budget`. One try waits for up to 3 s when the coordinator is away (seen with 2.16)."""
 
     drain_timeout: float = 10.0
     assign_timeout: float = 60.0

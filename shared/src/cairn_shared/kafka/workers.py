@@ -13,6 +13,7 @@ from cairn_shared.kafka.mail import Alive, Broke, Drained, Finished, Held, Mail
 from cairn_shared.kafka.observer import EngineObserver
 from cairn_shared.kafka.policy import ConsumerPolicy
 from cairn_shared.kafka.ports import BatchHandler
+from cairn_shared.kafka.progress import report_to
 from cairn_shared.kafka.records import Partition, Record
 from cairn_shared.logging import get_logger
 
@@ -58,6 +59,7 @@ class Worker:
 
     async def run(self) -> None:
         """Work until drained or cancelled."""
+        report_to(lambda: self._report(Alive(self._partition, self._epoch)))
         try:
             while batch := await self._next_batch():
                 if not await self._complete(batch):
