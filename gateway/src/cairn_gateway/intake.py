@@ -141,8 +141,10 @@ class Intake:
             self._metrics.deliveries.labels(name, outcome).inc()
         for event in translation.events:
             self._metrics.source_events.labels(name, event.type).inc()
-        if translation.ignored or translation.notes:
-            log.info("delivery", source=name, ignored=translation.ignored, notes=translation.notes)
+        if translation.notes:
+            log.warning("delivery", source=name, notes=translation.notes)
+        if translation.ignored:
+            log.debug("delivery ignored", source=name, reason=translation.ignored)
         return Taken([str(event.event_id) for event in translation.events], translation.ignored, translation.notes)
 
 

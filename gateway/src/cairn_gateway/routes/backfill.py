@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -60,7 +60,7 @@ async def backfill(
     deliveries = [
         Delivery(
             {"x-github-event": item.event, "x-gitlab-event": item.event, "content-type": "application/json"},
-            orjson.dumps(item.payload, option=orjson.OPT_SORT_KEYS),
+            json.dumps(item.payload, sort_keys=True).encode(),
             now,
         )
         for item in body.items
