@@ -147,11 +147,11 @@ def test_every_file_of_a_real_corpus_is_indexed_or_named_with_a_reason(stack: St
     files = [file for file in path.rglob("*.md") if file.is_file()]
     first = stack.run("cairn", "import", str(path), "--prefix", f"{corpus}-", "--source", corpus, "--json")
     summary = httpx.Response(200, content=first.stdout).json()
-    results = summary["results"]
+    results = summary["files"]
     assert len(results) == len(files)
     assert all(result["status"] != "rejected" or result["reason"] for result in results)
     again = stack.run("cairn", "import", str(path), "--prefix", f"{corpus}-", "--source", corpus, "--json")
-    assert {result["status"] for result in httpx.Response(200, content=again.stdout).json()["results"]} <= {
+    assert {result["status"] for result in httpx.Response(200, content=again.stdout).json()["files"]} <= {
         "unchanged",
         "rejected",
     }
