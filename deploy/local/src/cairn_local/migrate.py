@@ -137,20 +137,41 @@ def _topic(name: str, settings: KafkaSettings, days: int, record_bytes: int) -> 
 def create_topics(settings: KafkaSettings, wanted: Sequence[NewTopic] | None = None, *, timeout: float = 60.0) -> int:
     """Create the topics that do not exist and set the configuration of those that do. Returns how many are new.
 
+    On return every partition has a leader: creation is acknowledged before the brokers know it.
+
     Raises:
         RuntimeError: the broker refused, or could not be reached within `timeout` seconds.
     """
     client = AdminClient({"bootstrap.servers": settings.kafka_bootstrap_servers, "log_level": 2})
     deadline = time.monotonic() + timeout
     wanted = topics(settings) if wanted is None else list(wanted)
+    created = 0
     while True:
         try:
-            return _create(client, wanted, max(1.0, min(10.0, deadline - time.monotonic())))
+            created += _create(client, wanted, max(1.0, min(10.0, deadline - time.monotonic())))
+            ready = _led(client, wanted)
         except KafkaException as exc:
             error: KafkaError = exc.args[0]
             if time.monotonic() > deadline or not _may_pass(error):
                 raise RuntimeError(f"topics could not be created: {error.name()}: {error.str()}") from exc
             time.sleep(0.5)
+        else:
+            if ready:
+                return created
+            if time.monotonic() > deadline:
+                raise RuntimeError("topics were created, but not every partition has a leader")
+            time.sleep(0.05)
+
+
+def _led(client: AdminClient, wanted: Sequence[NewTopic]) -> bool:
+    """Whether all partitions of all topics have a leader."""
+    known = client.list_topics(timeout=10).topics
+    return all(
+        topic.topic in known
+        and known[topic.topic].partitions
+        and all(partition.leader >= 0 for partition in known[topic.topic].partitions.values())
+        for topic in wanted
+    )
 
 
 def _create(client: AdminClient, wanted: Sequence[NewTopic], timeout: float) -> int:

@@ -75,6 +75,7 @@ def _properties(log: Path, port: int, controller_port: int) -> str:
         "share.coordinator.state.topic.replication.factor": 1,
         "share.coordinator.state.topic.min.isr": 1,
         "group.initial.rebalance.delay.ms": 0,
+        "group.min.session.timeout.ms": 1000,  # tests do not wait long for a dead member
         "auto.create.topics.enable": "false",
         "delete.topic.enable": "true",
     }

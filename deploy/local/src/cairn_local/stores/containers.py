@@ -63,6 +63,7 @@ IMAGES = {
             "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
             "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+            "KAFKA_GROUP_MIN_SESSION_TIMEOUT_MS": "1000",  # tests do not wait long for a dead member
             "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
         },
     ),
@@ -149,7 +150,9 @@ def main() -> None:
     image = IMAGES[name]
     values = {"port": str(port), "password": os.environ.get("STORE_PASSWORD", "")}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    container = DockerContainer(image.name).with_bind_ports(f"{image.port}/tcp", port)
+    container = DockerContainer(image.name)
+    # Only on this machine; docker-py knows (address, port), which testcontainers' own method does not.
+    container.ports[f"{image.port}/tcp"] = ("127.0.0.1", port)  # type: ignore[assignment]
     for variable, value in image.env.items():
         container.with_env(variable, value.format(**values))
     if image.command:
