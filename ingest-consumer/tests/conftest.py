@@ -10,7 +10,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 if TYPE_CHECKING:
     from cairn_shared.postgres import Pool

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from git_trees import GitTrees
+from kept_notes import KeptNotes
 from prometheus_client import CollectorRegistry
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from git_trees import GitTrees
-
-from cairn_ingest_consumer.model import Delivery
 from cairn_ingest_consumer.repositories.handler import SyncMetrics, SyncRepositories
 from cairn_ingest_consumer.repositories.sync import RepositorySync, SyncPolicy
 from cairn_shared import mongo
@@ -50,16 +46,6 @@ async def repositories(database: mongo.Database) -> RepositoryStore:
     store = RepositoryStore(database, SystemClock())
     await store.ensure_indexes()
     return store
-
-
-class KeptNotes:
-    """A ledger that remembers."""
-
-    def __init__(self) -> None:
-        self.notes: list[tuple[str, str]] = []
-
-    async def done(self, deliveries: Sequence[Delivery], detail: str) -> None:
-        self.notes += [(str(one.event.event_id), detail) for one in deliveries]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from cairn_shared.runbooks.model import Runbook, Step
 from cairn_shared.runbooks.store import RunbookStore
 
 if TYPE_CHECKING:
-    from conftest import KeptNotes
+    from kept_notes import KeptNotes
 
 Make = Callable[..., SyncRepositories]
 CORPUS = Path(__file__).parents[4] / "shared" / "corpora" / "openshift-runbooks"
