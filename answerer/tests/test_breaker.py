@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Self
 
 import pytest
-from answerer_fakes import Bench, MemoryStore, ScriptedModel, claims_script, hang_script, status_script
+from answerer_fakes import Bench, HandClock, MemoryStore, ScriptedModel, claims_script, hang_script, status_script
 from pydantic import SecretStr
 from redis.exceptions import ConnectionError as RedisAway
 
-from cairn_answerer.adapters.redis_store import RedisCircuit
+from cairn_answerer.adapters.redis_store import RedisCircuit, RestingRedis
 from cairn_answerer.breaker import Circuit, Policy, State
 from cairn_answerer.errors import BadOutput, CircuitOpen, RefusedByModelServer, RetryableFailure
 from cairn_answerer.ports import CircuitStore
 from cairn_shared.api.ask import AskRequest
+from cairn_shared.clock import SystemClock
 from cairn_shared.redis import open_redis
 from cairn_shared.settings import RedisSettings
-
-
-class HandClock:
-    """Wall time that moves when told to."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 11, 30, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time.timestamp()
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
 
 
 class AwayStore(MemoryStore):
@@ -112,7 +97,9 @@ class Replicas:
     async def __aenter__(self) -> Self:
         if isinstance(self._store, str):
             self._context = open_redis(RedisSettings(redis_url=SecretStr(self._store)), "test")
-            self._shared: CircuitStore = RedisCircuit(await self._context.__aenter__(), "test")
+            self._shared: CircuitStore = RedisCircuit(
+                RestingRedis(await self._context.__aenter__(), SystemClock()), "test"
+            )
         else:
             assert isinstance(self._store, MemoryStore)
             self._shared = self._store

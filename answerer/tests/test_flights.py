@@ -13,7 +13,7 @@ from answerer_fakes import GOOD_CLAIMS, Bench, ScriptedModel, claims_script, han
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
-from cairn_answerer.adapters.redis_store import RedisFlights
+from cairn_answerer.adapters.redis_store import RedisFlights, RestingRedis
 from cairn_answerer.app import create_app
 from cairn_answerer.flights import Flights, Policy
 from cairn_answerer.metrics import Metrics
@@ -96,7 +96,7 @@ async def test_when_the_leader_dies_one_waiter_takes_over(bench: Bench, model: S
 
 async def test_a_leader_that_is_killed_is_replaced_when_its_lease_runs_out(redis_url: str) -> None:
     async with open_redis(RedisSettings(redis_url=SecretStr(redis_url)), "test") as client:
-        store = RedisFlights(client)
+        store = RedisFlights(RestingRedis(client, SystemClock()))
         await store.lead("cairn:flight:k", "of a killed process", 0.4)
         flights = Flights(store, SystemClock(), Metrics(CollectorRegistry()), Policy(lease=0.4))
         count = 0
@@ -146,7 +146,9 @@ async def test_when_the_last_client_leaves_the_model_is_no_longer_asked(bench: B
 
 async def test_a_failure_reaches_everybody_who_waits(redis_url: str) -> None:
     async with open_redis(RedisSettings(redis_url=SecretStr(redis_url)), "test") as client:
-        flights = Flights(RedisFlights(client), SystemClock(), Metrics(CollectorRegistry()), Policy())
+        flights = Flights(
+            RedisFlights(RestingRedis(client, SystemClock())), SystemClock(), Metrics(CollectorRegistry()), Policy()
+        )
 
         async def produce(_: Callable[[Progress], None]) -> Produced:
             await asyncio.sleep(0.05)

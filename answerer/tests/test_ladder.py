@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 
 import httpx
 import pytest
 from answerer_fakes import (
     Bench,
     FakeRetriever,
+    HandClock,
     ScriptedModel,
     make_event,
     make_hit,
@@ -20,6 +22,7 @@ from answerer_fakes import (
 )
 from pydantic import SecretStr
 
+from cairn_answerer.adapters.redis_store import RestingRedis
 from cairn_answerer.app import create_app
 from cairn_answerer.settings import AnswererSettings
 from cairn_shared.api.ask import AskRequest
@@ -117,3 +120,60 @@ async def test_only_events_found_are_shown_as_events(bench: Bench) -> None:
     response = await (await bench.answerer()).ask(QUESTION)
     assert response.mode == "excerpts"
     assert "[deployment: orders, 2026-11-20]" in response.answer
+
+
+async def test_stores_that_hang_cost_their_time_once(make_settings: Settings) -> None:
+    """Refused connections are quick; a store that accepts and never answers is the harder case."""
+
+    async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await reader.read(1024):
+                pass
+        finally:
+            writer.close()
+
+    loop = asyncio.get_running_loop()
+    server = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    hanging = {
+        "pg_dsn": SecretStr(f"postgresql://nobody@127.0.0.1:{port}/none"),
+        "redis_url": SecretStr(f"redis://127.0.0.1:{port}/0"),
+    }
+    async with serving(create_app(make_settings(ask_deadline=12.0, **hanging))) as url:
+        started = loop.time()
+        first = await post(url)
+        between = loop.time()
+        second = await post(url, "another question")
+        ended = loop.time()
+    server.close()
+    await server.wait_closed()
+    await asyncio.sleep(0.05)
+    assert (first["mode"], second["mode"]) == ("full", "full")
+    assert between - started < 8
+    assert ended - between < 6
+
+
+async def test_a_redis_that_does_not_answer_is_left_alone_for_a_while() -> None:
+    clock = HandClock()
+    redis = RestingRedis(None, clock, rest=2.0)  # type: ignore[arg-type]
+    asked = 0
+
+    async def hang(_: object) -> None:
+        nonlocal asked
+        asked += 1
+        raise TimeoutError
+
+    async def refuse(_: object) -> None:
+        nonlocal asked
+        asked += 1
+        raise ConnectionError
+
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            await redis.run(hang)
+    assert asked == 1
+    clock.time += timedelta(seconds=3)
+    for _ in range(3):
+        with pytest.raises(ConnectionError):
+            await redis.run(refuse)
+    assert asked == 4

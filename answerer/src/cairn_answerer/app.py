@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from cairn_answerer import breaker, cache, flights, pipeline, prompt, resilience, writing
 from cairn_answerer.adapters.openai_model import OpenAIModel
 from cairn_answerer.adapters.postgres_corpus import PostgresCorpus
-from cairn_answerer.adapters.redis_store import RedisAnswers, RedisCircuit, RedisFlights
+from cairn_answerer.adapters.redis_store import RedisAnswers, RedisCircuit, RedisFlights, RestingRedis
 from cairn_answerer.adapters.retriever import HttpRetriever
 from cairn_answerer.breaker import Circuit
 from cairn_answerer.dependencies import State
@@ -30,7 +30,7 @@ from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.health import Readiness
 from cairn_shared.http import open_client
 from cairn_shared.postgres import open_pool
-from cairn_shared.redis import Client, open_redis
+from cairn_shared.redis import open_redis
 from cairn_shared.web.service import create_service
 
 PROCESS = "answerer"
@@ -49,7 +49,7 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             pool = await stack.enter_async_context(open_pool(settings, PROCESS))
-            redis = await stack.enter_async_context(open_redis(settings, PROCESS))
+            redis = RestingRedis(await stack.enter_async_context(open_redis(settings, PROCESS)), clock)
             client = await stack.enter_async_context(open_client(settings.retriever_url, settings.retriever_timeout))
             corpus = PostgresCorpus(pool)
             readiness.register("postgres", corpus.ping)
@@ -105,7 +105,7 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
 
 
 async def _model(
-    settings: AnswererSettings, redis: Client, clock: Clock, metrics: Metrics, stack: contextlib.AsyncExitStack
+    settings: AnswererSettings, redis: RestingRedis, clock: Clock, metrics: Metrics, stack: contextlib.AsyncExitStack
 ) -> tuple[resilience.ResilientModel, Circuit, OpenAIModel]:
     client = await stack.enter_async_context(
         open_client(f"{settings.llm_endpoint}/", settings.llm_attempt_timeout, connections=32)

@@ -48,7 +48,7 @@ _SETTLED = "SELECT event_id FROM ingest_ledger WHERE event_id = ANY($1::uuid[])"
 
 
 class PostgresCorpus:
-    """Bounded reads: each takes at most `seconds`, connecting included."""
+    """Bounded reads: connecting and asking take at most `seconds` each."""
 
     def __init__(self, pool: Pool, seconds: float = 1.5) -> None:
         self._pool = pool
@@ -94,8 +94,16 @@ class PostgresCorpus:
 
     async def _read(self, query: Callable[[Connection], Awaitable[T]]) -> T:
         try:
-            async with asyncio.timeout(self._seconds), self._pool.acquire(timeout=self._seconds) as connection:
-                return await query(connection)
+            connection = await self._pool.acquire(timeout=self._seconds)
+            try:
+                async with asyncio.timeout(self._seconds):
+                    return await query(connection)
+            except TimeoutError:
+                # Asking a server that hangs to cancel would only wait as long again.
+                connection.terminate()
+                raise
+            finally:
+                await self._pool.release(connection)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as exc:
             raise _away(translate(exc)) from exc
         except (TimeoutError, ValueError) as exc:
