@@ -39,7 +39,7 @@ def judge(
 ) -> Gate:
     """What the gate saw, and whether it is enough.
 
-    Enough is an exact route, an identifier that names few documents, or text that is near enough in meaning or in words.
+    Enough is an exact route, an identifier that names few documents, or a text near enough in meaning or in words.
     """
     near = best_cosine is not None and best_cosine >= policy.cosine
     worded = best_coverage >= policy.coverage

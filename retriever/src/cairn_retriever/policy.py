@@ -25,7 +25,7 @@ class CandidatePolicy:
     recent: int = 20
     """... and how many of them become candidates."""
     exact_rows: int = 3_000
-    """Filters that leave at most this many event chunks are searched exactly: an index scan could under-return."""
+    """Where filters leave at most this many events all are compared: an index scan could under-return."""
     lexemes: int = 40
     """Most lexemes of a query that are used, rarest first."""
     runbook_postings: int = 4_000
@@ -61,7 +61,7 @@ class FusionPolicy:
 
 @dataclass(frozen=True)
 class DecayPolicy:
-    """How an event's score falls with its age: `floor + (1 - floor) * 2 ** (-age / half_life)`. Runbooks never decay."""
+    """How an event ages: `floor + (1 - floor) * 2 ** (-age / half_life)` of its score stays. Runbooks never age."""
 
     floor: float = 0.4
     default_half_life: float = 14.0

@@ -164,7 +164,7 @@ def _relate(
 
 
 def _own(step: _Step, policy: RankingPolicy) -> float:
-    """A step by itself: sections that only tell come after those that say what to do, later steps after earlier ones."""
+    """A step by itself: what only tells comes after what says what to do, later steps after earlier ones."""
     own = step.best.relevance
     if not step.is_runbook:
         return own

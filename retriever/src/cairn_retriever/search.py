@@ -115,7 +115,7 @@ class Searcher:
         except TransientError as exc:
             log.warning("searching without vectors", error=exc.detail)
         except CairnError as exc:
-            log.error("the embedder refuses the query", error=exc.detail)
+            log.warning("the embedder refuses the query", error=exc.detail)
         return None, [NO_EMBEDDER]
 
     async def _find(

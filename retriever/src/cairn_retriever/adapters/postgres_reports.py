@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 STATUS = """
 SELECT (SELECT coalesce(jsonb_object_agg(kind, n), '{}') FROM
-           (SELECT kind, count(*) AS n FROM documents WHERE NOT deleted AND version >= 0 GROUP BY kind) AS k) AS documents,
+           (SELECT kind, count(*) AS n FROM documents WHERE NOT deleted AND version >= 0 GROUP BY kind) AS k
+       ) AS documents,
        (SELECT count(*) FROM documents WHERE deleted) AS tombstones,
        (SELECT count(*) FROM steps) AS steps,
        (SELECT count(*) FROM chunks) AS chunks,
@@ -37,7 +38,8 @@ ORDER BY relname
 DOCUMENTS = """
 WITH page AS (
     SELECT * FROM documents
-    WHERE ($1::text IS NULL OR source = $1) AND ($2::text IS NULL OR kind = $2) AND ($3::uuid IS NULL OR document_id > $3)
+    WHERE ($1::text IS NULL OR source = $1) AND ($2::text IS NULL OR kind = $2)
+      AND ($3::uuid IS NULL OR document_id > $3)
     ORDER BY document_id LIMIT $4
 )
 SELECT page.document_id, source, external_id, page.kind, version, deleted, content_sha, commit_sha, path,

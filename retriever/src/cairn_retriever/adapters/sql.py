@@ -76,7 +76,8 @@ class Sources:
             f"SELECT e.chunk_id, e.embedding FROM {embeddings(vector)} e WHERE {half(self.half, 'e')}"
             f" AND e.occurred_at > $2{self._row_filters(args)}"
             f" ORDER BY e.occurred_at DESC LIMIT {policy.recent_rows}"
-            f") AS latest ORDER BY (latest.embedding <=> $1) + 0, latest.chunk_id LIMIT {min(self.limit, policy.recent)}",
+            ") AS latest ORDER BY (latest.embedding <=> $1) + 0, latest.chunk_id"
+            f" LIMIT {min(self.limit, policy.recent)}",
             args,
         )
 

@@ -1,0 +1,99 @@
+"""Reading a request."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cairn_retriever.query import MAX_EMBED_CHARACTERS, clean, embeddable, link_names, parse
+from cairn_shared.api.search import AlertContext
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("text", "name", "is_name"),
+        [
+            ("KubePodCrashLooping is back", "kubepodcrashlooping", True),
+            ("what does etcd_no_leader mean", "etcd_no_leader", True),
+            ("replica-lag-high fired", "replica-lag-high", True),
+            ("Watchdog", "watchdog", True),
+            ("the Watchdog alert", "watchdog", True),
+            ("alertname=Watchdog", "watchdog", True),
+            ("Watchdog is firing", "watchdog", True),
+            ("the watchdog resets my laptop", "watchdog", False),
+            ("redis replica lags", "redis", False),
+        ],
+    )
+    def test_spelling_or_context_tells_a_name_from_a_word(self, text: str, name: str, *, is_name: bool) -> None:
+        assert parse(text).names[name] is is_name
+
+    def test_words_of_an_address_are_not_names(self) -> None:
+        assert "KubePodCrashLooping".casefold() not in parse("see https://wiki/KubePodCrashLooping").names
+
+
+class TestAddresses:
+    def test_query_and_fragment_do_not_matter(self) -> None:
+        links = parse("https://Runbooks.Example/KubeNodeNotReady/?utm=1#impact").links
+        assert "https://runbooks.example/kubenodenotready" in links
+        assert "https://runbooks.example/kubenodenotready/" in links
+
+    def test_last_segment_may_name_a_runbook(self) -> None:
+        assert link_names(parse("https://git.example/blob/main/KubeNodeNotReady.md").links) == ["kubenodenotready"]
+
+    def test_full_stop_after_an_address_is_not_part_of_it(self) -> None:
+        assert "https://wiki/a-page" in parse("look at https://wiki/a-page.").links
+
+
+class TestAlertField:
+    def test_its_words_are_searched_and_its_labels_are_not(self) -> None:
+        alert = AlertContext(
+            name="DiskFull",
+            labels={"instance": "pg-orders-2:9187", "severity": "critical"},
+            annotations={"summary": "The volume is almost full", "runbook_url": "https://wiki/DiskFull"},
+        )
+        query = parse("help", alert)
+        assert query.alerts == ("diskfull",)
+        assert "volume" in query.lexical_text
+        assert "pg-orders-2" in query.identifiers
+        assert "9187" not in query.embed_text
+        assert "https://wiki/diskfull" in query.links
+
+    def test_name_may_stand_among_the_labels(self) -> None:
+        assert parse("help", AlertContext(labels={"alertname": "DiskFull"})).alerts == ("diskfull",)
+
+    def test_an_alert_alone_is_a_question(self) -> None:
+        assert parse("", AlertContext(name="DiskFull")).embed_text == "DiskFull"
+
+
+class TestWhatIsEmbedded:
+    def test_short_text_is_kept(self) -> None:
+        assert embeddable("  why is it slow?  ") == "why is it slow?"
+
+    def test_question_around_a_paste_and_its_errors_are_kept(self) -> None:
+        noise = [f"2026-01-01T00:00:{i % 60:02d}Z INFO request {i} served in {i} ms" for i in range(500)]
+        noise.insert(250, "2026-01-01T00:04:10Z ERROR could not open relation 16384: No space left on device")
+        text = embeddable("\n".join(["why did postgres stop?", *noise, "what do I do?"]))
+        assert len(text) <= MAX_EMBED_CHARACTERS
+        assert "why did postgres stop?" in text
+        assert "what do I do?" in text
+        assert "No space left on device" in text
+        assert text.count("served in") == 1
+        assert "2026-01-01" not in text
+
+    def test_twenty_kilobytes_of_log_take_no_time(self) -> None:
+        started = time.perf_counter()
+        parse("\n".join(f"{{{{[[ {i} error=0x{i:016x} path=/var/log/app-{i}.log }}" for i in range(400)) * 2)
+        assert time.perf_counter() - started < 1.0
+
+    @given(st.text(max_size=3000))
+    def test_any_text_can_be_read(self, text: str) -> None:
+        query = parse(text)
+        assert len(query.embed_text) <= MAX_EMBED_CHARACTERS
+        assert "\0" not in query.lexical_text
+
+
+def test_what_postgres_cannot_store_is_replaced() -> None:
+    assert clean("a\0b\ud800c") == "a b\ufffdc"
