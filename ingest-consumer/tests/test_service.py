@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, TopicPartition
 from index_state import actual, expected
 from ingest_fakes import EmbedderServer, deleted, runbook, source_event, upserted
 
-from cairn_ingest_consumer.crashpoints import CRASHPOINTS
 from cairn_local.testing import TopicFactory
+from cairn_shared.crashpoints import CONSUMER_POINTS
 from cairn_shared.events import Event, dead_letter_topic
 from cairn_shared.kafka.dead_letters import details, original_headers
 from cairn_shared.kafka.producer import EventProducer, open_producer
@@ -222,7 +222,7 @@ QUICK_POINTS = ("after_embed", "in_transaction", "after_write", "after_dead_lett
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "points",
-    [QUICK_POINTS, pytest.param(CRASHPOINTS, marks=[pytest.mark.chaos, pytest.mark.timeout(600)])],
+    [QUICK_POINTS, pytest.param(CONSUMER_POINTS, marks=[pytest.mark.chaos, pytest.mark.timeout(600)])],
     ids=["quick", "all"],
 )
 async def test_a_process_that_dies_at_any_point_loses_nothing_and_leaves_no_half(

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from cairn_ingest_consumer.crashpoints import CRASHPOINTS, Crasher
 from cairn_ingest_consumer.settings import IngestSettings
+from cairn_shared.crashpoints import CRASHPOINTS, Crasher
 
 REQUIRED = {
     "KAFKA_BOOTSTRAP_SERVERS": "broker:9092",
@@ -50,7 +50,7 @@ def test_secrets_do_not_show() -> None:
 @pytest.mark.parametrize("name", CRASHPOINTS)
 def test_a_crash_point_kills_at_the_wanted_pass_and_not_before(name: str) -> None:
     program = (
-        "from cairn_ingest_consumer.crashpoints import crash_at, CRASHPOINTS\n"
+        "from cairn_shared.crashpoints import crash_at, CRASHPOINTS\n"
         "for other in CRASHPOINTS:\n"
         f"    if other != {name!r}: crash_at(other)\n"
         f"crash_at({name!r}); print('alive', flush=True); crash_at({name!r}); print('still', flush=True)"

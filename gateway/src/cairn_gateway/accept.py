@@ -12,6 +12,7 @@ from cairn_gateway.metrics import Metrics
 from cairn_gateway.ports import Publisher, Receipts, Spool, Wake
 from cairn_shared import context
 from cairn_shared.clock import Clock
+from cairn_shared.crashpoints import crash_at
 from cairn_shared.errors import CairnError, TooLarge, TransientError
 from cairn_shared.events import Event
 from cairn_shared.logging import get_logger
@@ -86,6 +87,7 @@ class Accepter:
             self._kafka_rests_until = self._clock.monotonic() + self._policy.rest
             log.warning("kafka did not take events, the inbox does", events=len(failures), reason=failures[0].detail)
         if sent:
+            crash_at("after_produce")
             self._metrics.accepted.labels("kafka").inc(len(sent))
             await self._receipts.remember([event.event_id for event in sent], self._clock.now())
         return [event for event, failure in zip(events, results, strict=True) if failure is not None]

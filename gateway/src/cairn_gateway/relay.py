@@ -17,6 +17,7 @@ from cairn_gateway.metrics import Metrics
 from cairn_gateway.model import Entry
 from cairn_gateway.ports import Publisher, Spool
 from cairn_shared.clock import Clock
+from cairn_shared.crashpoints import crash_at
 from cairn_shared.errors import TooLarge, TransientError
 from cairn_shared.logging import get_logger
 from cairn_shared.retry import Backoff
@@ -94,6 +95,7 @@ class Relay:
         published = [entry for outcome in outcomes for entry in outcome.published]
         refused = [refusal for outcome in outcomes for refusal in outcome.refused]
         if published:
+            crash_at("after_publish")
             await spool.mark_published([entry.event_id for entry in published], term)
         for event_id, detail in refused:
             log.error("kafka can never take an entry", queue=spool.name, event_id=str(event_id), detail=detail)
@@ -108,6 +110,7 @@ class Relay:
         """One after the other: what follows a failure waits, or it would overtake."""
         outcome = _Outcome()
         for entry in chain:
+            crash_at("before_publish")
             try:
                 await self._publisher.publish(entry.topic, entry.key, entry.value, entry.headers)
             except TooLarge as exc:

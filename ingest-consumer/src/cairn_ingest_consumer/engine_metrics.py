@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from cairn_ingest_consumer.crashpoints import crash_at
 from cairn_ingest_consumer.metrics import SECONDS
 from cairn_shared.clock import Clock
+from cairn_shared.crashpoints import crash_at
 from cairn_shared.kafka.errors import ConsumptionHalted
 from cairn_shared.kafka.observer import EngineObserver
 from cairn_shared.kafka.ownership import PartitionStatus

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from cairn_ingest_consumer import collapse
 from cairn_ingest_consumer.collapse import Register
-from cairn_ingest_consumer.crashpoints import crash_at
 from cairn_ingest_consumer.documents import render
 from cairn_ingest_consumer.embedding import embed_all, missing_texts
 from cairn_ingest_consumer.errors import ContentMoved, Rejected, TextRefused
@@ -20,6 +19,7 @@ from cairn_ingest_consumer.model import Delivery, KnownPart, LedgerNote, PartWri
 from cairn_ingest_consumer.ports import DocumentStore, Embedder, EmbeddingModel, ModelSource
 from cairn_ingest_consumer.prepare import prepare
 from cairn_shared.clock import Clock
+from cairn_shared.crashpoints import crash_at
 from cairn_shared.errors import PermanentError, TransientError
 
 REREADS = 5

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import orjson
 
-from cairn_ingest_consumer.crashpoints import crash_at
 from cairn_ingest_consumer.isolation import Failed, Isolation
 from cairn_ingest_consumer.limits import PoisonLimit
 from cairn_ingest_consumer.metrics import IngestMetrics
 from cairn_ingest_consumer.model import Delivery
 from cairn_ingest_consumer.ports import Attempts, DeadLetters, EventHandler, Ledger
 from cairn_shared.clock import Clock
+from cairn_shared.crashpoints import crash_at
 from cairn_shared.errors import PermanentError, TransientError
 from cairn_shared.events import PAYLOADS, decode
 from cairn_shared.kafka.dead_letters import FailureClass, failure_of

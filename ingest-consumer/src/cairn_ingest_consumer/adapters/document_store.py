@@ -18,7 +18,6 @@ import numpy as np
 from cairn_ingest_consumer.adapters import document_rows as sql
 from cairn_ingest_consumer.adapters.ledger import Entry, settle
 from cairn_ingest_consumer.collapse import Register, is_same_content
-from cairn_ingest_consumer.crashpoints import crash_at
 from cairn_ingest_consumer.errors import ContentMoved
 from cairn_ingest_consumer.model import (
     PIPELINE,
@@ -30,6 +29,7 @@ from cairn_ingest_consumer.model import (
     Vector,
     WriteResult,
 )
+from cairn_shared.crashpoints import crash_at
 from cairn_shared.errors import CairnError, TransientError
 from cairn_shared.postgres import Connection, Pool, translate
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from cairn_shared import context, mongo
 from cairn_shared.clock import Clock
+from cairn_shared.crashpoints import crash_at
 from cairn_shared.errors import Conflict, NotFound, TooLarge
 from cairn_shared.mongo import Database, Document, Index, Session, WriteConflict
 from cairn_shared.retry import Backoff
@@ -250,6 +251,7 @@ class RunbookStore:
             if isinstance(new, Written):
                 return new
             await self._write(session, current, new)
+        crash_at("after_outbox")
         self._on_write()
         created = not new.deleted and (current is None or current.deleted)
         return Written(new.runbook, new.revision, True, created, new.event_id)

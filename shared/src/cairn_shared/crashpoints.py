@@ -9,7 +9,7 @@ import os
 import signal
 from typing import Final, Literal, get_args
 
-Crashpoint = Literal[
+ConsumerPoint = Literal[
     "after_consume",
     "after_chunk",
     "after_embed",
@@ -22,7 +22,15 @@ Crashpoint = Literal[
     "before_drain",
     "after_drain",
 ]
-CRASHPOINTS: Final[tuple[str, ...]] = get_args(Crashpoint)
+GatewayPoint = Literal[
+    "after_outbox",  # the runbook and its event are in MongoDB, the writer has no answer yet
+    "before_publish",  # the relay has read the entry
+    "after_publish",  # Kafka has acknowledged it, the entry is not marked
+    "after_produce",  # Kafka has acknowledged an accepted event, 202 is not answered
+]
+CONSUMER_POINTS: Final[tuple[str, ...]] = get_args(ConsumerPoint)
+GATEWAY_POINTS: Final[tuple[str, ...]] = get_args(GatewayPoint)
+CRASHPOINTS: Final[tuple[str, ...]] = CONSUMER_POINTS + GATEWAY_POINTS
 
 
 class Crasher:
@@ -51,7 +59,7 @@ def _from_environment() -> Crasher | None:
 _crasher = _from_environment()
 
 
-def crash_at(name: Crashpoint) -> None:
+def crash_at(name: ConsumerPoint | GatewayPoint) -> None:
     """A place where the process may be told to die."""
     if _crasher is not None:
         _crasher.passing(name)
