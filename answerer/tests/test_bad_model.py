@@ -253,6 +253,36 @@ async def test_an_endpoint_without_json_schema_is_used_without(bench: Bench, mod
     assert len(model.calls) == 4, "what works is remembered"
 
 
+async def test_a_parameter_that_the_server_names_is_changed(bench: Bench, model: ScriptedModel) -> None:
+    async def strict(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+        body = call.request.body
+        if "max_tokens" in body:
+            message = b'{"error": {"message": "Unsupported parameter: use \'max_completion_tokens\' instead."}}'
+            respond(writer, message, status=400)
+        elif "temperature" in body:
+            respond(writer, b'{"error": {"message": "temperature does not support 0.1"}}', status=400)
+        else:
+            await GOOD(call, writer)
+
+    model.scripts = [strict]
+    answer = await ask(await bench.answerer())
+    assert (answer["mode"], len(model.calls)) == ("full", 3)
+    assert model.calls[-1].request.body["response_format"]["type"] == "json_schema"
+
+
+async def test_a_prompt_that_is_too_long_teaches_nothing_about_the_server(bench: Bench, model: ScriptedModel) -> None:
+    async def small(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+        respond(writer, b'{"error": {"message": "maximum context length is 4096 tokens"}}', status=400)
+
+    model.scripts = [small]
+    answerer = await bench.answerer()
+    answer = await ask(answerer)
+    assert (answer["degraded_reason"], len(model.calls)) == ("llm_refused_request", 1)
+    model.scripts = [GOOD]
+    await ask(answerer)
+    assert model.calls[-1].request.body["response_format"]["type"] == "json_schema"
+
+
 async def test_an_endpoint_that_cannot_stream_is_used_all_the_same(bench: Bench, model: ScriptedModel) -> None:
     async def whole(call: ModelCall, writer: asyncio.StreamWriter) -> None:
         content = json.dumps({"answerable": True, "claims": [{"text": GOOD_CLAIM, "cites": [call.ids[1]]}]})

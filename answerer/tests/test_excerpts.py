@@ -81,6 +81,6 @@ def test_the_best_runbook_is_that_of_the_best_step_never_an_event() -> None:
 def test_each_passage_stands_under_its_marker() -> None:
     text = render(procedure([make_passage(1, "Do this.", score=0.5), make_passage(2, "Then that.\n", score=0.0)]))
     assert text == (
-        "**[PostgreSQL replica, fallen behind, Step 1]** Steps\n\nDo this.\n\n"
-        "**[PostgreSQL replica, fallen behind, Step 2]** Steps\n\nThen that."
+        "**[PostgreSQL replica, fallen behind, Step 1]** (Steps)\n\nDo this.\n\n"
+        "**[PostgreSQL replica, fallen behind, Step 2]**\n\nThen that."
     )

@@ -58,9 +58,11 @@ class RetryableFailure(ModelFailure):
 class RefusedByModelServer(ModelFailure):
     """401, 403 and other 4xx: the same request fails again, and the provider is healthy."""
 
-    def __init__(self, reason: ModelReason, detail: str, *, status: int) -> None:
+    def __init__(self, reason: ModelReason, detail: str, *, status: int, complaint: str = "") -> None:
         super().__init__(reason, detail)
         self.http_status = status
+        self.complaint = complaint
+        """The server's own words: to learn from, not to show."""
 
 
 class CircuitOpen(ModelFailure):

@@ -6,7 +6,6 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 from cairn_answerer.model import Passage
 
@@ -88,12 +87,14 @@ def events(passages: Sequence[Passage], limit: int = 5) -> Excerpts:
 
 
 def render(excerpts: Excerpts) -> str:
-    """Plain Markdown: each passage under its marker, grouped by document."""
+    """Plain Markdown: each passage under its marker, with its section where a new one begins."""
     parts: list[str] = []
-    for _, group in groupby(excerpts.passages, key=lambda passage: passage.document_id):
-        for passage in group:
-            where = f" {passage.section}" if passage.section else ""
-            parts.append(f"**{passage.marker}**{where}\n\n{passage.text.strip()}")
+    before: tuple[uuid.UUID, str] | None = None
+    for passage in excerpts.passages:
+        here = (passage.document_id, passage.section)
+        section = f" ({passage.section})" if passage.section and here != before else ""
+        parts.append(f"**{passage.marker}**{section}\n\n{passage.text.strip()}")
+        before = here
     if excerpts.left_out:
         parts.append(f"Not shown here: {_ranges(excerpts.left_out)}.")
     return "\n\n".join(parts)

@@ -17,7 +17,8 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         # Answers by their mode: full, cached, excerpts, keyword, refused, unavailable.
         self.requests = Counter("cairn_requests_total", "Answers by mode.", ["outcome"], registry=registry)
-        # Failed calls of the model, each attempt, by reason.
+        # Failed calls of the model by reason: every attempt that failed, answers that could not be used, and those
+        # for which it was not even asked (circuit_open).
         self.llm_failures = Counter(
             "cairn_llm_failures_total", "Failed calls of the model.", ["reason"], registry=registry
         )

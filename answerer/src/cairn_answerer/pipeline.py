@@ -177,7 +177,9 @@ class Answerer:
         self, gathered: Gathered, request: AskRequest, deadline: Deadline, publish: Publish, timings: Timings
     ) -> Produced:
         values = label_values(request)
-        found = rendering.sources(gathered.passages, gathered.excerpts.step_ids, values)
+        # With a model nobody knows yet on what the answer will rest.
+        cited = gathered.excerpts.step_ids if self._writer is None else ()
+        found = rendering.sources(gathered.passages, cited, values)
         basis = Basis(gathered, found, timings.spent, self._policy.lifetimes)
         if not gathered.enough:
             return responses.refused(basis)
@@ -191,6 +193,8 @@ class Answerer:
                     request.question, request.alert, passages, values=values, deadline=deadline, publish=publish
                 )
         except ModelFailure as exc:
+            if exc.reason in ("circuit_open", "llm_bad_output"):
+                self._metrics.llm_failures.labels(exc.reason).inc()
             return responses.shown(basis, exc.reason)
         finally:
             timings.mark("llm")

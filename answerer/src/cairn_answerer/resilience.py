@@ -10,7 +10,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from cairn_answerer.breaker import Circuit, State
 from cairn_answerer.deadline import Deadline
-from cairn_answerer.errors import ModelFailure, RetryableFailure
+from cairn_answerer.errors import RefusedByModelServer, RetryableFailure
 from cairn_answerer.ports import Completion, Message, Reader
 from cairn_shared.clock import Clock
 from cairn_shared.logging import get_logger
@@ -75,7 +75,7 @@ class ResilientModel:
                 raise RetryableFailure("llm_timeout", "no time is left for the model")
             try:
                 return await self._endpoint.attempt(messages, reader, seconds=seconds)
-            except ModelFailure as exc:
+            except (RetryableFailure, RefusedByModelServer) as exc:
                 self._on_failure(exc.reason)
                 log.warning("the model failed", reason=exc.reason, detail=exc.detail)
                 raise

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from cairn_answerer import sse
 from cairn_answerer.dependencies import Asker, KeepAlive
 from cairn_answerer.freshness import event_ids
 from cairn_shared.api.ask import AskRequest, AskResponse
+from cairn_shared.web.disconnect import CLIENT_CLOSED_REQUEST, unless_disconnected
 
 router = APIRouter(tags=["answers"])
 
 
 @router.post("/ask", response_model=AskResponse, responses={422: {"description": "The request is wrong."}})
-async def ask(request: AskRequest, asker: Asker, keep_alive: KeepAlive) -> Response:
+async def ask(request: AskRequest, http: Request, asker: Asker, keep_alive: KeepAlive) -> Response:
     """A cited answer: always 200 unless the request itself is wrong. `mode` tells what could not be done.
 
-    With `stream` server-sent events: `sources`, `claim` ..., `done` (see `cairn_answerer.sse`).
+    With `stream` server-sent events: `sources`, `claim` ..., `done` (see `cairn_answerer.sse`). A client that leaves
+    is no longer worked for.
     """
     event_ids(request)  # refused before a stream begins, where the status can still say so
     if request.stream:
         body = sse.stream(asker.follow(request), keep_alive)
         return StreamingResponse(body, media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
-    response = await asker.ask(request)
+    response = await unless_disconnected(http, asker.ask(request))
+    if response is None:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
     return Response(response.model_dump_json().encode(), media_type="application/json")
+
+
+async def _while_connected(connection: Request, work: Coroutine[Any, Any, AskResponse]) -> AskResponse | None:
+    """The result of `work`, which is cancelled when the client goes away: others may still wait for its flight."""
+    working = asyncio.create_task(work)
+    gone = asyncio.create_task(_gone(connection))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.gather(working, gone, return_exceptions=True)
+
+
+async def _gone(connection: Request) -> None:
+    """Returns when the client has disconnected; its body was read before."""
+    while (await connection.receive())["type"] != "http.disconnect":
+        pass

@@ -1,8 +1,7 @@
 """Any OpenAI-compatible chat endpoint: one attempt, streamed, bounded in time and in size.
 
 `POST {base}/chat/completions`, https://platform.openai.com/docs/api-reference/chat. Servers differ in what they
-support, so a 400 or 422 makes this adapter try again with less (no JSON schema, then no JSON mode, then no stream)
-and remember what works.
+support, so after a 400 or 422 this adapter asks in a simpler dialect, and remembers which one works.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import httpx
 import orjson
 from pydantic import SecretStr
 
+from cairn_answerer.dialects import Dialect
 from cairn_answerer.errors import BadOutput, RefusedByModelServer, RetryableFailure
 from cairn_answerer.ports import Completion, Message, Reader
 from cairn_shared.http import retry_after
@@ -22,7 +22,9 @@ from cairn_shared.http import retry_after
 MAX_RESPONSE = 1024 * 1024
 """Bytes of one response that are read, framing included."""
 
-_OPTIONS = ("json_schema", "json_object", "text", "text, whole")
+MAX_COMPLAINT = 4096
+"""Bytes of a refusal that are read."""
+
 _DONE = b"[DONE]"
 
 
@@ -45,7 +47,7 @@ class OpenAIModel:
         self._max_tokens = max_tokens
         self._temperature = temperature
         self._schema = schema
-        self._option = 0
+        self._dialect = Dialect()
 
     async def attempt(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
         """One answer within `seconds`.
@@ -62,27 +64,30 @@ class OpenAIModel:
             raise RetryableFailure("llm_timeout", f"the model took longer than {seconds:.1f} s") from exc
 
     async def _with_fallback(self, messages: Sequence[Message], reader: Reader) -> Completion:
+        dialect = self._dialect
         while True:
-            option = self._option
             try:
-                return await self._request(messages, reader, option)
+                completion = await self._request(messages, reader, dialect)
             except RefusedByModelServer as exc:
-                if exc.http_status not in (400, 422) or option + 1 >= len(_OPTIONS):
+                simpler = dialect.simpler(exc.complaint) if exc.http_status in (400, 422) else None
+                if simpler is None:
                     raise
-                # Another request may have found out first.
-                self._option = max(self._option, option + 1)
+                dialect = simpler
+            else:
+                self._dialect = dialect
+                return completion
 
-    async def _request(self, messages: Sequence[Message], reader: Reader, option: int) -> Completion:
+    async def _request(self, messages: Sequence[Message], reader: Reader, dialect: Dialect) -> Completion:
         reader.restart()
         headers = {"accept": "text/event-stream, application/json"}
         if self._api_key is not None:
             headers["authorization"] = f"Bearer {self._api_key.get_secret_value()}"
         try:
             async with self._client.stream(
-                "POST", "chat/completions", json=self._body(messages, option), headers=headers
+                "POST", "chat/completions", json=self._body(messages, dialect), headers=headers
             ) as response:
                 if response.status_code >= 400:
-                    raise _refusal(response)
+                    raise _refusal(response, await _start(response))
                 if "text/event-stream" in response.headers.get("content-type", ""):
                     return await _read_stream(response, reader)
                 return _read_whole(await _limited(response), reader)
@@ -91,25 +96,15 @@ class OpenAIModel:
         except httpx.HTTPError as exc:
             raise RetryableFailure("llm_unreachable", f"the model cannot be reached: {type(exc).__name__}") from exc
 
-    def _body(self, messages: Sequence[Message], option: int) -> dict[str, Any]:
-        body: dict[str, Any] = {
+    def _body(self, messages: Sequence[Message], dialect: Dialect) -> dict[str, Any]:
+        return {
             "model": self._model,
             "messages": [{"role": message.role, "content": message.content} for message in messages],
-            "temperature": self._temperature,
-            "max_tokens": self._max_tokens,
-            "stream": option < 3,
+            **dialect.body(schema=self._schema, max_tokens=self._max_tokens, temperature=self._temperature),
         }
-        if option == 0:
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "answer", "strict": True, "schema": self._schema},
-            }
-        elif option == 1:
-            body["response_format"] = {"type": "json_object"}
-        return body
 
 
-def _refusal(response: httpx.Response) -> RetryableFailure | RefusedByModelServer:
+def _refusal(response: httpx.Response, complaint: str) -> RetryableFailure | RefusedByModelServer:
     status = response.status_code
     if status == 429:
         return RetryableFailure(
@@ -121,7 +116,19 @@ def _refusal(response: httpx.Response) -> RetryableFailure | RefusedByModelServe
         )
     if status in (401, 403):
         return RefusedByModelServer("llm_refused_key", "the model's server refuses LLM_API_KEY", status=status)
-    return RefusedByModelServer("llm_refused_request", f"the model's server answered {status}", status=status)
+    return RefusedByModelServer(
+        "llm_refused_request", f"the model's server answered {status}", status=status, complaint=complaint
+    )
+
+
+async def _start(response: httpx.Response) -> str:
+    """The beginning of a refusal's text."""
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) >= MAX_COMPLAINT:
+            break
+    return body[:MAX_COMPLAINT].decode(errors="replace")
 
 
 async def _limited(response: httpx.Response) -> bytes:
