@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -9,7 +11,7 @@ import pytest
 from cairn_gateway.sources.errors import Malformed
 from cairn_gateway.sources.logs.lines import read_lines
 from cairn_gateway.sources.logs.records import time_of
-from cairn_gateway.sources.logs.templates import fold, mask
+from cairn_gateway.sources.logs.templates import MAX_COMPARED, MAX_ROUGH, fold, mask
 from cairn_gateway.sources.logs.translate import translate_records
 from cairn_gateway.sources.model import Delivery
 from cairn_shared.events import Event
@@ -90,6 +92,16 @@ class TestFolding:
         templates = fold(read_lines("\n".join(lines).encode()))
         assert sum(template.count for template in templates) == 500
         assert len(templates) < 60
+
+    def test_a_flood_of_different_lines_costs_little_and_loses_no_count(self) -> None:
+        seed = random.Random(1)
+        words = ["".join(seed.choices("abcdefghij", k=6)) for _ in range(2000)]
+        lines = [" ".join(seed.choices(words, k=12)) for _ in range(10_000)]
+        started = time.process_time()
+        templates = fold(read_lines("\n".join(lines).encode()))
+        assert time.process_time() - started < 10
+        assert sum(template.count for template in templates) == 10_000
+        assert len(templates) <= MAX_COMPARED + MAX_ROUGH + 1
 
     def test_the_gravest_severity_and_the_hosts_are_kept(self, delivery: Make) -> None:
         lines = [
