@@ -88,6 +88,15 @@ def test_postgres_keeps_committed_rows_through_sigkill_and_stops_without_childre
 VECTOR_VERSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
+def test_postgres_gets_the_right_to_pass_through_a_closed_folder_but_not_to_list_it(folder: Path) -> None:
+    closed = folder / "closed"
+    closed.mkdir(mode=0o700)
+    with running(postgres.server(closed / "data", free_port(), "x"), folder / "log") as process:
+        assert psutil.Process(process.pid).username() == postgres.SYSTEM_USER
+    assert closed.stat().st_mode & 0o777 == 0o701
+
+
 def test_postgres_refuses_a_wrong_password(folder: Path) -> None:
     server = postgres.server(folder / "data", free_port(), "right")
     with running(server, folder / "log"), pytest.raises(probes.NotReady, match="password"):

