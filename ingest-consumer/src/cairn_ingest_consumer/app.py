@@ -108,6 +108,7 @@ async def _open(
     producer = await stack.enter_async_context(
         open_producer(settings, client_id, max_message_bytes=settings.kafka_max_message_bytes + HEADER_ALLOWANCE)
     )
+    readiness.register("kafka", lambda: asyncio.to_thread(producer.ping))
     metrics = IngestMetrics(registry)
     index = IndexDocuments(PostgresDocumentStore(pool), models, HttpEmbedder(embedder), metrics, clock)
     ledger = PostgresLedger(pool)

@@ -173,7 +173,10 @@ class _Write:
         if epoch_grew or (self._fingerprint and present is None):
             present = await self._connection.fetchval(sql.NOTE_CORPUS, int(epoch_grew), self._fingerprint)
         if self._fingerprint and present != self._fingerprint:
-            raise TransientError("the index holds vectors of another embedding model")
+            raise TransientError(
+                f"the index holds vectors of another embedding model ({present}): give the embedder that model back, "
+                "or begin with an empty database"
+            )
 
 
 async def _known_parts(connection: Connection | Pool, keys: Iterable[Register]) -> dict[Register, KnownPart]:

@@ -97,7 +97,7 @@ class Driver:
 
     def on_assign(self, partitions: Sequence[Partition]) -> None:
         """Start each partition at its committed offset, or at the beginning when the group has none."""
-        if self._stopping:
+        if self._stopping or not partitions:
             self._consumer.assign({})
             return
         committed = self._committed(partitions)
