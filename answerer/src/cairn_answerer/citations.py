@@ -124,6 +124,22 @@ def extract(text: str, resolver: Resolver) -> Extracted:
     return Extracted(text="".join(pieces).strip(), references=tuple(dict.fromkeys(references)))
 
 
+_SENTENCE_END = re.compile(r"[ \t]{0,3}[.!?;]?[ \t]{1,8}(?=[A-Z0-9`*\"'(])")
+
+
+def sentences(text: str, resolver: Resolver) -> list[str]:
+    """`text` cut after each reference that ends a sentence, so that every part keeps its own references."""
+    parts: list[str] = []
+    start = 0
+    for first, stop in sorted(_bracketed(text)):
+        end = _SENTENCE_END.match(text, stop)
+        if end and first >= start and resolver.is_reference(text[first + 1 : stop - 1]):
+            parts.append(text[start : end.end()].strip())
+            start = end.end()
+    parts.append(text[start:].strip())
+    return [part for part in parts if part]
+
+
 def _bracketed(text: str) -> list[tuple[int, int]]:
     """Pairs of brackets outside code, as (start, end); links `[text](url)` are left out."""
     code = [(piece.start, piece.end) for piece in find_code(text)]

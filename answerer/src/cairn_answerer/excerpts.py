@@ -27,9 +27,8 @@ class Excerpts:
 
 
 def best_document(passages: Sequence[Passage]) -> Passage | None:
-    """The best hit that is a step of a runbook: its document is the best runbook."""
-    runbooks = [passage for passage in passages if passage.is_runbook]
-    return max(runbooks, key=lambda passage: passage.score) if runbooks else None
+    """The first hit that is a step of a runbook: its document is the best runbook, by rank (not by score alone)."""
+    return next((passage for passage in passages if passage.is_runbook), None)
 
 
 def merge(hits: Sequence[Passage], steps: Iterable[Passage]) -> list[Passage]:

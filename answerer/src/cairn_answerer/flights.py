@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from cairn_answerer.cache import decode, encode
@@ -96,7 +96,7 @@ class Flights:
         flight = self._flights.get(key)
         return flight is not None and not flight.over
 
-    async def fly(self, key: str, produce: Produce) -> AsyncIterator[Progress]:
+    async def fly(self, key: str, produce: Produce) -> AsyncGenerator[Progress, None]:
         """Progress of the flight for `key`, which `produce` carries out if nobody is at it.
 
         The caller who stops iterating stops listening; the last one to do so cancels the work.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from cairn_answerer.citations import Resolver, extract
+from cairn_answerer.citations import Resolver, extract, sentences
 from cairn_answerer.cleaning import folded, visible
 from cairn_answerer.errors import BadOutput
 from cairn_answerer.model import Draft, DraftClaim
@@ -137,17 +137,18 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _cited_lines(text: str, resolver: Resolver) -> Iterator[DraftClaim]:
-    """Prose: each line or list item that ends up with a reference is a claim; others are passed over."""
+    """Prose: each cited sentence is a claim, or the line where sentences share a reference; others are passed over."""
     count = 0
     for block in _blocks(text):
-        if len(block) > MAX_CLAIM:
+        if len(block) > 2 * MAX_CLAIM:
             continue
-        extracted = extract(block, resolver)
-        if extracted.references and len(extracted.text) > 1:
-            yield DraftClaim(text=extracted.text, references=extracted.references)
-            count += 1
-            if count >= MAX_CLAIMS:
-                return
+        for sentence in sentences(block, resolver):
+            extracted = extract(sentence, resolver)
+            if extracted.references and 1 < len(extracted.text) <= MAX_CLAIM:
+                yield DraftClaim(text=extracted.text, references=extracted.references)
+                count += 1
+                if count >= MAX_CLAIMS:
+                    return
 
 
 def _blocks(text: str) -> Iterator[str]:

@@ -10,7 +10,8 @@ error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from cairn_answerer import cache, freshness, rendering, responses
@@ -83,12 +84,13 @@ class Answerer:
         Raises:
             InvalidInput: the request is wrong.
         """
-        async for progress in self.follow(request):
-            if isinstance(progress, Done):
-                return progress.produced.response
+        async with aclosing(self.follow(request)) as following:
+            async for progress in following:
+                if isinstance(progress, Done):
+                    return progress.produced.response
         raise AssertionError("a flight ended without an answer")
 
-    async def follow(self, request: AskRequest) -> AsyncIterator[Progress]:
+    async def follow(self, request: AskRequest) -> AsyncGenerator[Progress, None]:
         """The answer as it comes about; `Done` with the whole is always the last.
 
         Raises:
@@ -113,13 +115,14 @@ class Answerer:
                     return
                 self._metrics.cache("miss" if state else "unknown_epoch")
                 timings.mark("cache")
-                async for progress in self._flights.fly(
-                    key, lambda publish: self._answer(request, key, state if known else None, deadline, publish)
-                ):
-                    if isinstance(progress, Done):
-                        yield Done(self._finish(progress.produced, state if known else None, late, timings))
-                    else:
-                        yield progress
+                now = state if known else None
+                flight = self._flights.fly(key, lambda publish: self._answer(request, key, now, deadline, publish))
+                async with aclosing(flight):
+                    async for progress in flight:
+                        if isinstance(progress, Done):
+                            yield Done(self._finish(progress.produced, now, late, timings))
+                        else:
+                            yield progress
         except (InvalidInput, NotFound):
             raise
         except TimeoutError:

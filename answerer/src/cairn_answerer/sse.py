@@ -11,7 +11,7 @@ error     {"detail", "field"}            instead of `done`: the request turned o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import orjson
@@ -25,7 +25,7 @@ MEDIA_TYPE = "text/event-stream"
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
-async def stream(progress: AsyncIterator[Progress], keep_alive: float) -> AsyncIterator[bytes]:
+async def stream(progress: AsyncGenerator[Progress, None], keep_alive: float) -> AsyncGenerator[bytes, None]:
     """`progress` as events; a comment after every `keep_alive` seconds of silence. Closing it ends `progress`."""
     arrived: asyncio.Queue[Progress | CairnError | None] = asyncio.Queue()
     # One task follows from beginning to end: the deadline inside belongs to the task that set it.
@@ -46,9 +46,11 @@ async def stream(progress: AsyncIterator[Progress], keep_alive: float) -> AsyncI
         await asyncio.gather(following, return_exceptions=True)
 
 
-async def _follow(progress: AsyncIterator[Progress], arrived: asyncio.Queue[Progress | CairnError | None]) -> None:
+async def _follow(
+    progress: AsyncGenerator[Progress, None], arrived: asyncio.Queue[Progress | CairnError | None]
+) -> None:
     try:
-        async with aclosing(progress):  # type: ignore[type-var]
+        async with aclosing(progress):
             async for item in progress:
                 arrived.put_nowait(item)
     except CairnError as exc:
