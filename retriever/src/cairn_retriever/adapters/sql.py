@@ -227,7 +227,11 @@ SELECT s.step_id, s.step_number, s.label, s.section, s.body, s.line_start, s.lin
        d.indexed_at, coalesce(
            (SELECT max(c.occurred_at) FROM chunks c WHERE c.step_id = s.step_id), d.occurred_at
        ) AS occurred_at,
-       coalesce(p.count, 1) AS count,
+       -- A part that only names its document (a log template, an alert) counts 0: its occurrences are other parts.
+       CASE WHEN p.count = 0 THEN (
+           SELECT greatest(sum(own.count), 1)::bigint FROM document_parts own
+           WHERE own.document_id = s.document_id AND NOT own.deleted
+       ) ELSE coalesce(p.count, 1) END AS count,
        CASE WHEN d.kind = 'runbook' THEN 0 ELSE (
            SELECT coalesce(sum(part.count), 0)::bigint
            FROM steps other
