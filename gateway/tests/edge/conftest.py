@@ -74,6 +74,9 @@ class Upstream:
     frames: Sequence[bytes] = ()
     endless: bool = False
     stream_cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    hangs: bool = False
+    hanging: asyncio.Event = field(default_factory=asyncio.Event)
+    left: asyncio.Event = field(default_factory=asyncio.Event)
     refusal: tuple[int, Json] | None = None
     status: int = 200
     asked: list[Json] = field(default_factory=list)
@@ -156,6 +159,11 @@ class Upstream:
             return JSONResponse(self.refusal[1], self.refusal[0])
         if self.status != 200:
             return JSONResponse({}, self.status)
+        if self.hangs:
+            self.hanging.set()
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            self.left.set()
         if body["stream"]:
             return StreamingResponse(self._frames(), media_type="text/event-stream")
         return JSONResponse(self.answer)

@@ -16,7 +16,7 @@ from cairn_gateway.sse import Frame, frames
 from cairn_shared.errors import Unavailable
 
 if TYPE_CHECKING:
-    from gateway.tests.edge.conftest import StillClock, Upstream
+    from gateway.tests.edge.conftest import Eventually, StillClock, Upstream
 
 SOURCE = {
     "runbook_id": "redis-oom",
@@ -114,6 +114,25 @@ async def test_events_are_streamed_as_they_come_and_a_client_that_leaves_cancels
         assert not upstream.stream_cancelled.is_set()
     async with asyncio.timeout(5):
         await upstream.stream_cancelled.wait()
+
+
+async def test_a_client_that_leaves_cancels_a_question_that_is_not_streamed(
+    client: httpx.AsyncClient, upstream: Upstream, eventually: Eventually
+) -> None:
+    upstream.hangs = True
+    asked = asyncio.create_task(client.post("/ask", json={"question": "Why?"}))
+    async with asyncio.timeout(5):
+        await upstream.hanging.wait()
+    assert not upstream.left.is_set()
+    asked.cancel()
+    async with asyncio.timeout(5):
+        await upstream.left.wait()
+
+    async def counted() -> bool:
+        metrics = (await client.get("/metrics")).text
+        return 'cairn_http_requests_total{method="POST",route="/ask",status="499"} 1.0' in metrics
+
+    await eventually(counted)
 
 
 async def test_a_search_is_passed_on(client: httpx.AsyncClient, upstream: Upstream) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from cairn_gateway.dependencies import Gateway, RequireReader
@@ -13,6 +13,7 @@ from cairn_gateway.routes.plain import as_json
 from cairn_gateway.routes.problems import Responses, problems
 from cairn_gateway.sse import HEADERS, MEDIA_TYPE
 from cairn_shared.api.ask import AskRequest, AskResponse
+from cairn_shared.web.disconnect import CLIENT_CLOSED_REQUEST, unless_disconnected
 
 router = APIRouter(tags=["questions"])
 
@@ -27,15 +28,16 @@ _RESPONSES: Responses = {
     response_model=AskResponse,
     responses=_RESPONSES,
 )
-async def ask(body: AskRequest, state: Gateway, _: RequireReader) -> Response:
+async def ask(body: AskRequest, request: Request, state: Gateway, _: RequireReader) -> Response:
     """Answer a question from the runbooks, citing steps.
 
     Always 200: `mode` and `degraded_reason` say what could not be done. With `stream` the answer comes as
-    server-sent events: `sources`, `claim` ..., `done`.
+    server-sent events: `sources`, `claim` ..., `done`. A client that leaves cancels the question.
     """
     reject_nul(body.question, "question")
     if not body.stream:
-        return as_json(await state.asking.ask(body))
+        answer = await unless_disconnected(request, state.asking.ask(body))
+        return Response(status_code=CLIENT_CLOSED_REQUEST) if answer is None else as_json(answer)
     events = state.asking.stream(body)
     first = await anext(events, b"")  # a refused question is a problem, not a stream
     return StreamingResponse(_rest(first, events), media_type=MEDIA_TYPE, headers=HEADERS)
