@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
@@ -23,6 +24,8 @@ from cairn_ingest_consumer.adapters.embedder import HttpEmbedder, HttpModelSourc
 from cairn_ingest_consumer.indexing import IndexDocuments
 from cairn_ingest_consumer.metrics import IngestMetrics
 from cairn_ingest_consumer.model import Delivery
+from cairn_retriever.app import create_app as create_retriever
+from cairn_retriever.settings import RetrieverSettings
 from cairn_shared.clock import SystemClock
 from cairn_shared.embedder_client import EmbedderClient, open_client
 from cairn_shared.events import Event
@@ -77,6 +80,19 @@ async def write(index: IndexDocuments, events: Sequence[Event], seed: int) -> No
         )
 
 
+async def search(postgres_dsn: str, embedder_url: str, query: str) -> list[dict[str, Any]]:
+    """What the retriever finds among the events."""
+    settings = RetrieverSettings(pg_dsn=SecretStr(postgres_dsn), pg_pool_min=0, embedder_url=embedder_url)
+    app = create_retriever(settings)
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://retriever") as client:
+            answer = await client.post("/search", json={"query": query, "filters": {"kind": "event"}})
+            assert answer.status_code == 200, answer.text
+            results: list[dict[str, Any]] = answer.json()["results"]
+            return results
+
+
 async def documents(pool: Pool, kind: str) -> list[Any]:
     rows: list[Any] = await pool.fetch(
         "SELECT d.*, (SELECT sum(count) FROM document_parts p WHERE p.document_id = d.document_id AND NOT p.deleted)"
@@ -91,7 +107,7 @@ async def documents(pool: Pool, kind: str) -> list[Any]:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_ten_thousand_lines_in_ten_batches_are_one_document_with_the_right_count(
-    index: IndexDocuments, pool: Pool, seed: int
+    index: IndexDocuments, pool: Pool, postgres_dsn: str, embedder_url: str, seed: int
 ) -> None:
     events: list[Event] = []
     for batch in range(10):
@@ -111,6 +127,8 @@ async def test_ten_thousand_lines_in_ten_batches_are_one_document_with_the_right
     parts = await pool.fetchrow("SELECT min(first_seen) AS first, max(last_seen) AS last FROM document_parts")
     assert parts is not None
     assert (parts["first"], parts["last"]) == (NOW, NOW + timedelta(minutes=9, seconds=999 / 20))
+    hits = await search(postgres_dsn, embedder_url, "pool is empty PROJ-77")
+    assert [(hit["kind"], hit["count"]) for hit in hits] == [("log", 10_000)]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
