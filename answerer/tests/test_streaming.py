@@ -73,11 +73,10 @@ async def test_each_claim_is_released_when_it_passed(
                 seen.append((loop.time(), name, data))
         async with httpx.AsyncClient() as client, client.stream("POST", f"{url}/ask", json=QUESTION) as response:
             again = [name async for name, _ in events(response) if name != "comment"]
-    names = [name for _, name, _ in seen if name != "comment"]
-    assert names == ["sources", "claim", "claim", "claim", "done"]
     assert "comment" in [name for _, name, _ in seen]
-    times = [at for at, name, _ in seen if name != "comment"]
-    assert times[1] - times[0] < 0.2
+    seen = [item for item in seen if item[1] != "comment"]
+    assert [name for _, name, _ in seen] == ["sources", "claim", "claim", "claim", "done"]
+    times = [at for at, _, _ in seen]
     assert times[2] - times[1] > 0.2
     assert times[4] - times[2] > 0.2
     done = seen[-1][2]

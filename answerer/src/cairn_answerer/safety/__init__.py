@@ -10,11 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from cairn_answerer.safety.clouds import CLOUDS, classify_cloud
 from cairn_answerer.safety.level import CHANGES, DESTRUCTIVE, READ_ONLY, Safety, worst
 from cairn_answerer.safety.shell import Simple, split
 from cairn_answerer.safety.sql import classify_sql, looks_like_sql
 from cairn_answerer.safety.stores import classify_mongo, classify_redis, looks_like_redis
-from cairn_answerer.safety.tools import CLOUDS, TOOLS, classify_cloud, classify_tool
+from cairn_answerer.safety.tools import TOOLS, classify_tool
 from cairn_answerer.safety.unix import DESTROYS, READS, classify_unix, unwrap
 from cairn_answerer.words import word_set
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cairn_answerer.safety.level import CHANGES, DESTRUCTIVE, READ_ONLY, Safety
-from cairn_answerer.words import word_set
 
 
 def _all(text: str) -> frozenset[str]:
@@ -67,33 +66,6 @@ _CONTAINERS = Tool(
     ),
     destroying_flags=_all("--rmi, --volumes"),
 )
-_CLOUD_READ_PREFIXES = (
-    "describe",
-    "list",
-    "get",
-    "show",
-    "head",
-    "ls",
-    "wait",
-    "tail",
-    "view",
-    "lookup",
-    "read",
-    "filter",
-)
-_CLOUD_DESTROY_PREFIXES = (
-    "delete",
-    "terminate",
-    "remove",
-    "rm",
-    "rb",
-    "destroy",
-    "purge",
-    "deregister",
-    "drop",
-    "release",
-)
-
 TOOLS: Mapping[str, Tool] = {
     "kubectl": _KUBECTL,
     "oc": _KUBECTL,
@@ -269,8 +241,6 @@ TOOLS: Mapping[str, Tool] = {
     ),
 }
 
-CLOUDS = word_set("aws gcloud az gsutil doctl gh glab openstack hcloud ibmcloud rosa")
-
 
 def classify_tool(tool: Tool, words: Sequence[str]) -> Safety:
     """The words after the tool's name."""
@@ -305,16 +275,3 @@ def _verbs(words: Sequence[str], valued: frozenset[str]) -> list[str]:
             if len(verbs) == 2:
                 break
     return verbs
-
-
-def classify_cloud(words: Sequence[str]) -> Safety:
-    """`aws SERVICE VERB-NOUN`, `gcloud GROUP ... VERB`, `az GROUP VERB`: by the verb among the leading words."""
-    leading: list[str] = []
-    for word in words:
-        if word.startswith("-"):
-            break
-        leading.append(word)
-    for verb in leading[:5]:
-        if verb.startswith(_CLOUD_DESTROY_PREFIXES):
-            return DESTRUCTIVE
-    return READ_ONLY if any(verb.startswith(_CLOUD_READ_PREFIXES) for verb in leading[:5]) else CHANGES
