@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from retriever_corpus import NOW
 
 from cairn_retriever.lexical import Bm25
-from cairn_retriever.model import Candidate, Lexicon, Ranked, WeightedLexeme
+from cairn_retriever.model import Candidate, Lexicon, Ranked, Ranking, WeightedLexeme
 from cairn_retriever.policy import DecayPolicy, RetrievalPolicy
 from cairn_retriever.ranking import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME, Question, age_in_days, decay, rank
 
@@ -69,8 +69,12 @@ def candidate(
     )
 
 
-def ranked(candidates: Sequence[Candidate], **question: object) -> list[Ranked]:
+def ranking(candidates: Sequence[Candidate], **question: object) -> Ranking:
     return rank(candidates, replace(QUESTION, **question), WORDS, POLICY)  # type: ignore[arg-type]
+
+
+def ranked(candidates: Sequence[Candidate], **question: object) -> list[Ranked]:
+    return ranking(candidates, **question).steps
 
 
 def documents(steps: Sequence[Ranked]) -> list[int]:
@@ -259,3 +263,23 @@ class TestOtherFormulas:
     def test_hybrid_without_any_vector_is_keyword(self) -> None:
         steps = [candidate(1, cosine=None), candidate(2, cosine=None, words=2.0)]
         assert [step.score for step in ranked(steps)] == [step.score for step in ranked(steps, mode="keyword")]
+
+
+class TestEvidence:
+    def test_is_raw_and_of_each_half_alone(self) -> None:
+        steps = [candidate(of, cosine=0.5 - of / 100) for of in range(1, 9)]
+        steps += [candidate(of, kind="alert", cosine=0.9, age_days=900, words=1.0) for of in range(20, 30)]
+        found = ranking(steps)
+        assert found.runbooks is not None
+        assert found.events is not None
+        assert found.runbooks.cosine == pytest.approx(0.49)
+        assert found.runbooks.gap == pytest.approx(0.05)
+        assert found.runbooks.coverage == 0.0
+        assert (found.events.cosine, found.events.coverage, found.events.gap) == (0.9, 1.0, 0.0)
+
+    def test_does_not_depend_on_how_many_results_are_wanted(self) -> None:
+        steps = [candidate(of, cosine=0.5 - of / 100, words=of % 2) for of in range(1, 30)]
+        assert ranking(steps, k=1).runbooks == ranking(steps, k=20).runbooks
+
+    def test_there_is_none_without_candidates(self) -> None:
+        assert ranking([]).runbooks is None

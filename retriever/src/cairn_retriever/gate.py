@@ -1,54 +1,74 @@
 """The relevance gate: is there something to answer from? It looks at raw scores, never at fused ones.
 
-A fused score is relative to the best candidate of its query, so that the best of a bad lot has a good one.
+A fused score is relative to the best candidate of its query, so that the best of a bad lot has a good one. What tells
+an answer from its look-alikes best is how far the best page stands out from the others: where a page is missing, all
+its neighbours are about equally near.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cairn_retriever.model import Evidence
 from cairn_retriever.policy import GatePolicy
 from cairn_shared.api.search import Gate
 
+STORED = ("intercept", "cosine", "coverage", "gap", "threshold", "words_alone")
+
 
 def policy_for(fingerprint: str | None, thresholds: Mapping[str, Any], default: GatePolicy) -> GatePolicy:
-    """The thresholds stored for the embedding model `fingerprint`, or the defaults where there are none."""
+    """The numbers stored for the embedding model `fingerprint`, or the defaults where there are none."""
     stored = thresholds.get(fingerprint or "")
     if not isinstance(stored, dict):
         return default
-    numbers = {
+    numbers: dict[str, Any] = {
         name: float(stored[name])
-        for name in GatePolicy.__dataclass_fields__
+        for name in STORED
         if isinstance(stored.get(name), (int, float)) and not isinstance(stored.get(name), bool)
     }
     return replace(default, **numbers)
 
 
+def confidence(evidence: Evidence, policy: GatePolicy) -> float:
+    """The probability that there is an answer; without vectors a share of the words that are wanted."""
+    if evidence.cosine is None:
+        return min(1.0, policy.threshold * evidence.coverage / policy.words_alone)
+    logit = (
+        policy.intercept
+        + policy.cosine * evidence.cosine
+        + policy.coverage * evidence.coverage
+        + policy.gap * evidence.gap
+    )
+    return 1.0 / (1.0 + math.exp(-logit))
+
+
 def judge(
     *,
-    best_cosine: float | None,
-    best_coverage: float,
+    runbooks: Evidence | None,
+    events: Evidence | None,
     asked: Sequence[str],
     found: Sequence[str],
     naming: Sequence[str],
     routed: bool,
-    results: int,
     policy: GatePolicy,
 ) -> Gate:
     """What the gate saw, and whether it is enough.
 
-    Enough is an exact route, an identifier that names few documents, or a text near enough in meaning or in words.
+    Enough is an exact route, an identifier that names few documents, or evidence in either half of the corpus.
     """
-    near = best_cosine is not None and best_cosine >= policy.cosine
-    worded = best_coverage >= policy.coverage
+    halves = [half for half in (runbooks, events) if half is not None]
+    cosines = [half.cosine for half in halves if half.cosine is not None]
+    believed = max((confidence(half, policy) for half in halves), default=0.0)
     named = any(identifier in naming for identifier in found)
     return Gate(
-        best_cosine=best_cosine,
-        best_coverage=round(best_coverage, 6),
+        best_cosine=max(cosines) if cosines else None,
+        best_coverage=round(max((half.coverage for half in halves), default=0.0), 6),
+        confidence=round(believed, 6),
         identifiers_asked=list(asked),
         identifiers_found=list(found),
         routed=routed,
-        enough=results > 0 and (routed or named or near or worded),
+        enough=bool(halves) and (routed or named or believed >= policy.threshold),
     )

@@ -147,3 +147,24 @@ class Ranked:
     score: float
     tier: int
     features: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What speaks for there being an answer in one half of the corpus. Raw scores, never fused ones."""
+
+    cosine: float | None
+    """The best, or None without vectors."""
+    coverage: float
+    """The best share of the query, by rarity, that one step holds; in [0, 1]."""
+    gap: float
+    """By how much the best document's cosine is above that of a rival further down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Steps in order, and the evidence of both halves of the corpus."""
+
+    steps: list[Ranked]
+    runbooks: Evidence | None
+    events: Evidence | None

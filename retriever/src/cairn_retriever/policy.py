@@ -135,10 +135,23 @@ class RankingPolicy:
 
 @dataclass(frozen=True)
 class GatePolicy:
-    """Where the relevance gate stands when `corpus_state.thresholds` has nothing for the fingerprint."""
+    """A logistic model of there being an answer, used where `corpus_state.thresholds` has none for the fingerprint.
 
-    cosine: float = 0.45
-    coverage: float = 0.45
+    Fitted for all-MiniLM-L6-v2 by `tests/eval calibrate` on the dev halves.
+    """
+
+    intercept: float = -6.6
+    cosine: float = 3.5
+    coverage: float = 5.3
+    gap: float = 20.0
+    threshold: float = 0.3
+    """Probability from which there is enough to answer from."""
+    words_alone: float = 0.5
+    """Coverage that is enough where there are no vectors."""
+    steps: int = 20
+    """Best steps whose coverage is looked at."""
+    rival: int = 6
+    """Place of the document whose cosine the best one's is compared with."""
 
 
 @dataclass(frozen=True)

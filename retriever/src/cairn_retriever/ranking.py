@@ -10,8 +10,8 @@ from datetime import datetime
 
 from cairn_retriever import fusion as fusions
 from cairn_retriever.lexical import Bm25
-from cairn_retriever.model import RUNBOOK, Candidate, Ranked, Scored
-from cairn_retriever.policy import DecayPolicy, RankingPolicy, RetrievalPolicy
+from cairn_retriever.model import RUNBOOK, Candidate, Evidence, Ranked, Ranking, Scored
+from cairn_retriever.policy import DecayPolicy, GatePolicy, RankingPolicy, RetrievalPolicy
 from cairn_shared.api.search import Fusion, Mode
 
 TIER_PLAIN, TIER_SOME, TIER_ALL, TIER_ROUTED = range(4)
@@ -37,14 +37,35 @@ class Question:
     """The request restricts the time itself."""
 
 
-def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> list[Ranked]:
-    """Steps in order, at most `question.k`, duplicates folded."""
+def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> Ranking:
+    """Steps in order, at most `question.k`, duplicates folded, and what speaks for there being an answer among them."""
     steps = _by_step(_score(candidates, question, bm25, policy), question, policy)
     steps.sort(key=_order)
     steps = _fold(steps)
     runbooks = _spread([step for step in steps if step.is_runbook], policy.ranking)
     events = [step for step in steps if not step.is_runbook]
-    return _present(_share_out(runbooks, events, question.k, policy.ranking), question, bm25)
+    return Ranking(
+        steps=_present(_share_out(runbooks, events, question.k, policy.ranking), question, bm25),
+        runbooks=_evidence(runbooks, bm25, policy.gate),
+        events=_evidence(events, bm25, policy.gate),
+    )
+
+
+def _evidence(steps: Sequence[_Step], bm25: Bm25, policy: GatePolicy) -> Evidence | None:
+    """What the steps of one half of the corpus say together; None when there are none."""
+    if not steps:
+        return None
+    documents: dict[uuid.UUID, float] = {}
+    for step in steps:
+        for cosine in (one.candidate.cosine for one in step.chunks):
+            if cosine is not None:
+                documents[step.document_id] = max(documents.get(step.document_id, -1.0), cosine)
+    cosines = sorted(documents.values(), reverse=True)
+    return Evidence(
+        cosine=cosines[0] if cosines else None,
+        coverage=max(bm25.coverage([one.candidate for one in step.chunks]) for step in steps[: policy.steps]),
+        gap=cosines[0] - cosines[min(policy.rival, len(cosines)) - 1] if cosines else 0.0,
+    )
 
 
 @dataclass(slots=True)

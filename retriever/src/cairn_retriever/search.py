@@ -11,12 +11,12 @@ from typing import Any
 from cairn_retriever import gate
 from cairn_retriever.lexical import Bm25, idf, selecting, weigh
 from cairn_retriever.metrics import Metrics
-from cairn_retriever.model import EVENT, RUNBOOK, Candidate, Lexicon, ParsedQuery, Prepared, Ranked, WeightedLexeme
+from cairn_retriever.model import EVENT, RUNBOOK, Candidate, Lexicon, ParsedQuery, Prepared, Ranking, WeightedLexeme
 from cairn_retriever.policy import RetrievalPolicy
 from cairn_retriever.ports import Hints, Index, QueryEmbedder, QueryVectors, Snapshot
 from cairn_retriever.query import clean, parse
 from cairn_retriever.ranking import Question, rank
-from cairn_shared.api.search import SearchFilters, SearchRequest, SearchResponse
+from cairn_shared.api.search import Gate, SearchFilters, SearchRequest, SearchResponse
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, TransientError
 from cairn_shared.logging import get_logger
@@ -71,9 +71,9 @@ class Searcher:
         async with self._index.snapshot(request.filters, request.k, self._clock.now()) as snapshot:
             candidates = await self._find(snapshot, request, read, vectors)
             watch.lap("candidates_ms")
-            ranked = self._rank(candidates, request, read)
+            ranking = self._rank(candidates, request, read)
             watch.lap("rank_ms")
-            hits = await snapshot.hits(ranked)
+            hits = await snapshot.hits(ranking.steps)
             state = snapshot.state
         watch.lap("show_ms")
         sources = Counter(source for one in candidates for source in one.sources)
@@ -82,7 +82,7 @@ class Searcher:
             results=hits,
             mode=request.mode,
             degraded=degraded,
-            gate=self._gate(candidates, ranked, read),
+            gate=self._gate(candidates, ranking, read),
             epoch=state.epoch,
             fingerprint=state.fingerprint,
             timings={**watch.laps, "total_ms": watch.total()},
@@ -139,7 +139,7 @@ class Searcher:
             candidates += await snapshot.candidates(hints, vectors, without=sorted(known))
         return candidates
 
-    def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read) -> list[Ranked]:
+    def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read) -> Ranking:
         total = max(read.prepared.state.chunks, 1)
         question = Question(
             mode=request.mode,
@@ -156,18 +156,16 @@ class Searcher:
     def _bm25(self, read: Read) -> Bm25:
         return Bm25(read.lexemes, read.runbooks, read.events, self._policy.lexical)
 
-    def _gate(self, candidates: Sequence[Candidate], ranked: Sequence[Ranked], read: Read) -> Any:
+    def _gate(self, candidates: Sequence[Candidate], ranking: Ranking, read: Read) -> Gate:
         state = read.prepared.state
-        cosines = [one.cosine for one in candidates if one.cosine is not None]
         routed = frozenset(route.document_id for route in read.prepared.routes)
         return gate.judge(
-            best_cosine=max(cosines) if cosines else None,
-            best_coverage=max((step.features["coverage"] for step in ranked), default=0.0),
+            runbooks=ranking.runbooks,
+            events=ranking.events,
             asked=read.query.identifiers,
             found=sorted(frozenset[str]().union(*(one.identifiers for one in candidates))),
             naming=sorted(read.naming),
             routed=any(one.document_id in routed for one in candidates),
-            results=len(ranked),
             policy=gate.policy_for(state.fingerprint, state.thresholds, self._policy.gate),
         )
 

@@ -94,6 +94,7 @@ class Gate(BaseModel):
 
     best_cosine: float | None
     best_coverage: float
+    confidence: Annotated[float, Field(description="Estimated probability that there is an answer, in [0, 1].")] = 0.0
     identifiers_asked: list[str]
     identifiers_found: list[str]
     routed: Annotated[bool, Field(description="An alert or runbook_url led to a runbook exactly.")]
