@@ -83,7 +83,9 @@ def test_the_kernel_kills_the_child_when_its_parent_is_killed(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_a_leash_ends_its_program_with_the_owner_and_removes_the_folder(tmp_path: Path, end: signal.Signals) -> None:
+def test_a_leash_ends_its_program_with_the_owner_whose_folder_it_then_removes(
+    tmp_path: Path, end: signal.Signals
+) -> None:
     data = tmp_path / "data"
     data.mkdir()
     log = tmp_path / "log"
@@ -94,8 +96,10 @@ def test_a_leash_ends_its_program_with_the_owner_and_removes_the_folder(tmp_path
     wait_for(log, "up")
     (child,) = psutil.Process(leash.pid).children()
     os.kill(owner.pid if end is signal.SIGKILL else leash.pid, end)
+    if end is signal.SIGKILL:
+        owner.wait()
     leash.wait(10)
     assert not child.is_running()
-    assert not data.exists()
+    assert data.exists() == (end is signal.SIGTERM)
     owner.kill()
     owner.communicate()

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+import psutil
+
 from cairn_local import leftovers, logs, state
 from cairn_local.home import Home
 from cairn_local.state import StackState
@@ -92,6 +94,10 @@ def stop(home: Home, timeout: float = STOP_SECONDS) -> bool:
     if not state.is_running(home.lock):
         return leftovers.clear(state.load(home.state).processes.values()) > 0
     pid = state.load(home.state).pid
+    try:
+        supervisor = [psutil.Process(pid)]
+    except psutil.NoSuchProcess:
+        supervisor = []
     for number, patience in ((signal.SIGTERM, timeout), (signal.SIGKILL, 10.0)):
         with suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -101,6 +107,7 @@ def stop(home: Home, timeout: float = STOP_SECONDS) -> bool:
                 break
             time.sleep(PAUSE)
         else:
+            psutil.wait_procs(supervisor, timeout=patience)
             leftovers.clear(state.load(home.state).processes.values())
             return True
     raise LaunchError(f"the supervisor (pid {pid}) does not end")

@@ -1,7 +1,7 @@
 """Keeps one server for as long as a given process lives: `python -m cairn_local.leash --owner PID -- PROGRAM...`.
 
 Test runs need it: the process that starts a shared server may end before the others that use it, and the run may be
-killed. The leash ends the server on SIGTERM, or when the owner is gone, and removes the data folder.
+killed. The leash ends the server on SIGTERM, or when the owner is gone; then it removes the owner's folder as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--grace", type=float, default=10.0)
     parser.add_argument("--user")
     parser.add_argument("--cwd", type=Path)
-    parser.add_argument("--remove", type=Path, help="folder to remove at the end")
+    parser.add_argument("--remove", type=Path, help="folder to remove when the owner is gone")
     parser.add_argument("argv", nargs="+")
     options = parser.parse_args()
     try:
@@ -56,7 +56,7 @@ def main() -> int:
         if select.select([reader], [], [], CHECK_SECONDS)[0]:
             os.read(reader, 1024)
     code = stop(process, program)
-    if options.remove:
+    if options.remove and not _lives(owner):
         shutil.rmtree(options.remove, ignore_errors=True)
     return 0 if ended else code
 

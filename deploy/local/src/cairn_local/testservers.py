@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pydantic import SecretStr
 
 from cairn_local import backends, migrate, probes
@@ -28,6 +29,7 @@ from cairn_local.ports import free_port
 from cairn_local.programs import Server
 
 TEMPLATE = "cairn_template"
+PREFIX = "cairn-tests-"
 PASSWORD = "for-tests-only"  # noqa: S105 - of servers that live for one test run on 127.0.0.1
 
 
@@ -47,7 +49,8 @@ class TestServers:
     @classmethod
     def create(cls) -> TestServers:
         """The servers of a run that this process owns; nothing is started yet."""
-        folder = Path(tempfile.mkdtemp(prefix="cairn-tests-"))
+        _sweep()
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         folder.chmod(0o711)  # PostgreSQL's system user passes through
         return cls(folder, os.getpid())
 
@@ -134,7 +137,7 @@ class TestServers:
             if value is None:
                 environment.pop(name, None)
         command = [sys.executable, "-m", "cairn_local.leash", "--owner", str(self.owner)]
-        command += ["--stop-signal", str(int(program.stop_signal)), "--grace", "8"]
+        command += ["--remove", str(self.folder), "--stop-signal", str(int(program.stop_signal)), "--grace", "8"]
         command += ["--user", program.user] if program.user else []
         command += ["--cwd", str(program.cwd)] if program.cwd else []
         with log.open("wb") as output:
@@ -154,6 +157,14 @@ class TestServers:
             raise
         leash.returncode = 0  # it outlives this object on purpose: no ResourceWarning when that is collected
         return leash.pid
+
+
+def _sweep() -> None:
+    """Remove the folders of runs that were killed before any leash was there to do it."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait(server: Server, leash: subprocess.Popen[bytes], log: Path) -> None:
