@@ -5,12 +5,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+# A busy machine is no failure: pytest-timeout bounds a test as a whole.
+hypothesis.settings.register_profile("cairn", deadline=None)
+hypothesis.settings.load_profile("cairn")
 
 if TYPE_CHECKING:
     from cairn_shared.postgres import Pool
