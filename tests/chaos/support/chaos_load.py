@@ -159,9 +159,20 @@ class Accepted:
 class RawLoad:
     """Records straight to Kafka: duplicates, reorder, stale and late writes, equal versions, poison."""
 
-    def __init__(self, producer: EventProducer, log: BrokerLog, chance: random.Random, *, rate: float) -> None:
+    def __init__(
+        self,
+        producer: EventProducer,
+        log: BrokerLog,
+        chance: random.Random,
+        *,
+        rate: float,
+        events: str = TOPIC_EVENTS,
+        runbooks: str = TOPIC_RUNBOOKS,
+    ) -> None:
         self._producer = producer
         self._log = log
+        self._events = events
+        self._runbooks = runbooks
         self._chance = chance
         self._rate = rate
         self._subjects = Subjects(chance, "OPS", 60)
@@ -193,9 +204,9 @@ class RawLoad:
         await asyncio.gather(*(self._send(event) for event in events))
         if self._chance.random() < 0.08:
             await self.send_poison()
-        if self._chance.random() < 0.08 and self._log.raw[TOPIC_RUNBOOKS]:
-            key, value, headers = self._chance.choice(self._log.raw[TOPIC_RUNBOOKS])
-            await self._until_acknowledged(TOPIC_RUNBOOKS, key, value, list(headers))
+        if self._chance.random() < 0.08 and self._log.raw[self._runbooks]:
+            key, value, headers = self._chance.choice(self._log.raw[self._runbooks])
+            await self._until_acknowledged(self._runbooks, key, value, list(headers))
             self.accepted.sent["old runbook again"] += 1
 
     async def flush(self) -> None:
@@ -204,7 +215,7 @@ class RawLoad:
         await asyncio.gather(*(self._send(event) for event in late))
 
     async def _send(self, event: Event) -> None:
-        await self._until_acknowledged(TOPIC_EVENTS, event.key(), event.encode(), list(event.headers()))
+        await self._until_acknowledged(self._events, event.key(), event.encode(), list(event.headers()))
         self.accepted.events.add(event.event_id)
         self.accepted.sent[event.type] += 1
 
@@ -213,7 +224,7 @@ class RawLoad:
         if event is None:
             return
         key, value, headers = poison(self._chance, event)
-        topic = self._chance.choice((TOPIC_EVENTS, TOPIC_EVENTS, TOPIC_RUNBOOKS))
+        topic = self._chance.choice((self._events, self._events, self._runbooks))
         self.accepted.poison.add(await self._until_acknowledged(topic, key, value, headers))
         self.accepted.sent["poison"] += 1
 
