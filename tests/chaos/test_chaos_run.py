@@ -22,7 +22,7 @@ from cairn_shared.events import TOPIC_EVENTS, TOPIC_RUNBOOKS
 from cairn_shared.kafka.producer import open_producer
 from cairn_shared.mongo import Database
 
-FAULTS_PER_ROUND = 14
+FAULTS_PER_ROUND = 16
 LEAST_FAULTS = 200
 ONLY = int(os.environ.get("CHAOS_FAULTS") or "0")
 """For trying things out: only so many faults."""
@@ -114,7 +114,7 @@ async def test_nothing_is_lost_resurrected_or_mixed_whatever_dies(capsys: pytest
         async with running_world() as world:
             log = BrokerLog(world.kafka.kafka_bootstrap_servers, (TOPIC_RUNBOOKS, TOPIC_EVENTS), PARTITIONS, GROUP)
             async with open_producer(world.kafka, "chaos") as producer, mongo.open_database(world.mongo, "chaos") as db:
-                raw = RawLoad(producer, log, random.Random(f"records {seed}"), rate=8)
+                raw = RawLoad(producer, log, random.Random(f"records {seed}"), rate=12)
                 edits = GatewayLoad(world.client, random.Random(f"edits {seed}"), rate=3)
                 run = Run(world, seed, log, raw, edits)
                 watching = [asyncio.create_task(log.follow()), asyncio.create_task(run.checker.run())]

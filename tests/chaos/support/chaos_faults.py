@@ -43,16 +43,16 @@ class Injector:
     def plan(self) -> list[tuple[str, Inject]]:
         """Every fault of a run, in the order of the seed."""
         one: dict[str, tuple[int, Inject]] = {
-            **{f"embedder: {manner}": (8, partial(self._spoil, manner)) for manner in MANNERS},
+            **{f"embedder: {manner}": (10, partial(self._spoil, manner)) for manner in MANNERS},
             **{f"consumer dies {point}": (3, partial(self._die_at, point)) for point in CONSUMER_POINTS},
             **{f"gateway dies {point}": (3, partial(self._gateway_dies_at, point)) for point in GATEWAY_POINTS},
-            "consumer: SIGKILL": (14, self._kill_consumer),
+            "consumer: SIGKILL": (16, self._kill_consumer),
             "consumer: SIGSTOP 8 to 30 s, SIGCONT": (8, self._suspend),
             "replicas 1 -> 4 -> 2": (12, self._rescale),
             "gateway: SIGKILL": (8, partial(self._kill, "gateway")),
             "embedder: SIGKILL": (4, partial(self._kill, "embedder")),
             "retriever: SIGKILL": (4, partial(self._kill, "retriever")),
-            "PostgreSQL: connections cut": (16, self._cut_connections),
+            "PostgreSQL: connections cut": (20, self._cut_connections),
             "PostgreSQL: SIGKILL": (5, partial(self._kill, "postgres")),
             "PostgreSQL: restart": (3, partial(self._kill, "postgres", signal.SIGINT)),
             "MongoDB: SIGKILL": (5, partial(self._kill, "mongo")),
