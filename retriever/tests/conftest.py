@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 if TYPE_CHECKING:
     from retriever_corpus import BagEmbedder, FrozenClock, Search

@@ -110,6 +110,8 @@ TELLING_SECTIONS = frozenset(
 class RankingPolicy:
     """How steps are ordered once they have a score."""
 
+    by_document: bool = True
+    """Rank documents by all that they say; False: by their best chunk alone (to compare)."""
     step_gap: float = 0.5
     """How much of its distance to the best step of its document a step is behind the document's own relevance."""
     telling_sections: frozenset[str] = TELLING_SECTIONS

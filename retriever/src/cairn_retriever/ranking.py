@@ -156,12 +156,14 @@ class _Document:
     cosine: float | None = None
     bm25: float = 0.0
     held: set[str] = field(default_factory=set)
+    best_chunk: float = 0.0
     best_step: float = 0.0
 
     def add(self, one: Scored) -> None:
         if one.cosine is not None:
             self.cosine = one.cosine if self.cosine is None else max(self.cosine, one.cosine)
         self.bm25 = max(self.bm25, one.bm25)
+        self.best_chunk = max(self.best_chunk, one.relevance)
         self.held |= one.candidate.identifiers
 
 
@@ -173,8 +175,11 @@ def _relate(
     A page often has the symptom's words in one section and its meaning in another, and the step to take in a third.
     """
     order = list(documents)
-    fused = _fused([documents[one].cosine for one in order], [documents[one].bm25 for one in order], question, policy)
-    of_document = dict(zip(order, fused, strict=True))
+    if policy.ranking.by_document:
+        cosines, words = [documents[one].cosine for one in order], [documents[one].bm25 for one in order]
+        of_document = dict(zip(order, _fused(cosines, words, question, policy), strict=True))
+    else:
+        of_document = {one: documents[one].best_chunk for one in order}
     for step in steps:
         step.own = _own(step, policy.ranking)
         document = documents[step.document_id]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cairn_retriever import gate
@@ -86,7 +86,7 @@ class Searcher:
             epoch=state.epoch,
             fingerprint=state.fingerprint,
             timings={**watch.laps, "total_ms": watch.total()},
-            explain=self._explain(request, read, sources) if request.explain else None,
+            explain=self._explain(request, read, sources, ranking) if request.explain else None,
         )
 
     async def _read(self, query: ParsedQuery, filters: SearchFilters) -> Read:
@@ -169,7 +169,9 @@ class Searcher:
             policy=gate.policy_for(state.fingerprint, state.thresholds, self._policy.gate),
         )
 
-    def _explain(self, request: SearchRequest, read: Read, sources: Mapping[str, int]) -> dict[str, Any]:
+    def _explain(
+        self, request: SearchRequest, read: Read, sources: Mapping[str, int], ranking: Ranking
+    ) -> dict[str, Any]:
         return {
             "fusion": request.fusion,
             "alpha": self._policy.fusion.alpha,
@@ -188,6 +190,10 @@ class Searcher:
             "naming": sorted(read.naming),
             "routes": [{"document_id": str(one.document_id), "by": one.by} for one in read.prepared.routes],
             "sources": dict(sources),
+            "evidence": {
+                "runbooks": asdict(ranking.runbooks) if ranking.runbooks else None,
+                "events": asdict(ranking.events) if ranking.events else None,
+            },
             "runbook_chunks": read.runbooks.chunks,
         }
 

@@ -22,7 +22,7 @@ FINGERPRINT = "generated"
 DIMENSION = 384
 EVENT_KINDS = ("alert", "commit", "deployment", "issue", "log", "pull_request", "ticket")
 SERVICES = tuple(f"service-{number:02d}" for number in range(50))
-NOW = datetime(2026, 11, 30, tzinfo=UTC)
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 Vectors = npt.NDArray[np.float32]
 
@@ -91,7 +91,8 @@ class Generator:
 
 
 def _unit(rows: Vectors) -> Vectors:
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    unit: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit
 
 
 async def load(dsn: str, shape: Shape, *, now: datetime = NOW) -> None:
@@ -125,49 +126,57 @@ async def load(dsn: str, shape: Shape, *, now: datetime = NOW) -> None:
 Batch = dict[str, list[tuple[Any, ...]]]
 
 
+@dataclass(frozen=True)
+class _Document:
+    number: int
+    kind: str
+    steps: int
+    topic: int
+    occurred_at: datetime | None
+
+
 def _batches(generator: Generator, now: datetime, size: int = 2_000) -> Iterator[Batch]:
     shape = generator.shape
     plan = [("runbook", 10)] * (shape.runbook_chunks // 10)
     plan += [(EVENT_KINDS[index % len(EVENT_KINDS)], 1) for index in range(shape.event_chunks)]
-    batch: Batch = {"documents": [], "parts": [], "steps": [], "chunks": [], "vectors": []}
-    topics: list[int] = []
+    documents: list[_Document] = []
     for number, (kind, steps) in enumerate(plan):
-        topic = generator.topic()
-        _add(batch, generator, number, kind, steps, topic, None if kind == "runbook" else now - generator.age())
-        topics += [topic] * steps
-        if len(topics) >= size:
-            _set_vectors(batch, generator, topics)
-            yield batch
-            batch = {name: [] for name in batch}
-            topics = []
-    if topics:
-        _set_vectors(batch, generator, topics)
-        yield batch
+        when = None if kind == "runbook" else now - generator.age()
+        documents.append(_Document(number, kind, steps, generator.topic(), when))
+        if sum(one.steps for one in documents) >= size:
+            yield _batch(generator, documents)
+            documents = []
+    if documents:
+        yield _batch(generator, documents)
 
 
-def _set_vectors(batch: Batch, generator: Generator, topics: list[int]) -> None:
+def _batch(generator: Generator, documents: list[_Document]) -> Batch:
+    batch: Batch = {"documents": [], "parts": [], "steps": [], "chunks": [], "vectors": []}
+    for document in documents:
+        _add(batch, generator, document)
+    topics = [document.topic for document in documents for _ in range(document.steps)]
     rows = zip(batch["chunks"], generator.vectors(topics), strict=True)
     batch["vectors"] = [(chunk[0], chunk[3], chunk[9], FINGERPRINT, vector) for chunk, vector in rows]
+    return batch
 
 
-def _add(
-    batch: Batch, generator: Generator, number: int, kind: str, steps: int, topic: int, occurred_at: datetime | None
-) -> None:
-    document = uuid.uuid5(uuid.NAMESPACE_OID, f"{generator.shape.seed}-{number}")
-    title = generator.question(topic)
+def _add(batch: Batch, generator: Generator, document: _Document) -> None:
+    number, kind = document.number, document.kind
+    key = uuid.uuid5(uuid.NAMESPACE_OID, f"{generator.shape.seed}-{number}")
+    title = generator.question(document.topic)
     service = SERVICES[number % len(SERVICES)]
     source = "api" if kind == "runbook" else f"source-{number % 4}"
-    sha = hashlib.sha256(document.bytes).hexdigest()
-    batch["documents"].append((document, kind, source, f"{kind}-{number}", title, service, 1, sha, occurred_at))
-    batch["parts"].append((document, "", 1, document, "generated", sha))
-    for index in range(steps):
-        step = uuid.uuid5(document, str(index))
-        body = generator.chunk(topic)
+    sha = hashlib.sha256(key.bytes).hexdigest()
+    batch["documents"].append((key, kind, source, f"{kind}-{number}", title, service, 1, sha, document.occurred_at))
+    batch["parts"].append((key, "", 1, key, "generated", sha))
+    for index in range(document.steps):
+        step = uuid.uuid5(key, str(index))
+        body = generator.chunk(document.topic)
         names = [f"unit-{number}"] if kind != "runbook" else []
         digest = hashlib.sha256(body.encode()).hexdigest()
-        batch["steps"].append((step, document, index + 1, str(index + 1), "Steps", body, digest, names))
         embedded = f"{title} > Steps\n{body}"
-        batch["chunks"].append((step, step, document, kind, 0, body, embedded, digest, 180, occurred_at, title))
+        batch["steps"].append((step, key, index + 1, str(index + 1), "Steps", body, digest, names))
+        batch["chunks"].append((step, step, key, kind, 0, body, embedded, digest, 180, document.occurred_at, title))
 
 
 async def _copy(connection: asyncpg.Connection[asyncpg.Record], batch: Batch) -> None:

@@ -1,0 +1,146 @@
+"""How fast a search is over 100,000 generated chunks, and what the index costs in recall. `make bench`."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import asyncpg
+import pytest
+from generated_corpus import FINGERPRINT, NOW, Generator, Shape, Vectors, load
+from pgvector.asyncpg import register_vector
+from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
+from rich.console import Console
+from rich.table import Table
+
+from cairn_retriever.adapters.postgres_index import PostgresIndex
+from cairn_retriever.adapters.scope import Scope
+from cairn_retriever.adapters.sql import Sources
+from cairn_retriever.metrics import Metrics
+from cairn_retriever.model import Vector
+from cairn_retriever.policy import RetrievalPolicy
+from cairn_retriever.ports import QueryVectors
+from cairn_retriever.query import parse
+from cairn_retriever.search import Searcher
+from cairn_shared.api.search import SearchFilters, SearchRequest, SearchResponse
+from cairn_shared.clock import SystemClock
+from cairn_shared.postgres import open_pool
+from cairn_shared.settings import PostgresSettings
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
+
+CHUNKS = int(os.environ.get("BENCH_CHUNKS", "100000"))
+RUNBOOK_SHARE = 0.05
+QUERIES = 300
+WARM_UP = 30
+P50_MS, P95_MS, RECALL = 15.0, 40.0, 0.97
+
+FILTERS: dict[str, dict[str, object]] = {
+    "none": {},
+    "kind runbook": {"kind": "runbook"},
+    "kind event": {"kind": "event"},
+    "kind ticket (1 in 7 events)": {"kind": "ticket"},
+    "service (1 in 50)": {"service": "service-03"},
+    "source (1 in 4 events)": {"source": "source-1", "kind": "event"},
+    "last day": {"since": NOW.replace(day=1, month=5, hour=0), "until": NOW, "kind": "event"},
+}
+
+
+class Clock(SystemClock):
+    """The machine's, but standing at the time that the corpus ends."""
+
+    def now(self) -> datetime:
+        return NOW
+
+
+@dataclass
+class KnownVectors:
+    """The vectors of the questions, so that no embedding is timed."""
+
+    vectors: dict[str, Vector] = field(default_factory=dict)
+
+    async def embed(self, text: str, extra: str | None) -> QueryVectors:
+        return QueryVectors(FINGERPRINT, self.vectors[text], None)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The corpus with questions about it."""
+
+    dsn: str
+    searcher: Searcher
+    questions: Sequence[str]
+    vectors: Vectors
+
+
+@pytest.fixture
+async def bench(postgres_dsn: str) -> AsyncIterator[Bench]:
+    runbooks = int(CHUNKS * RUNBOOK_SHARE)
+    shape = Shape(runbook_chunks=runbooks, event_chunks=CHUNKS - runbooks)
+    await load(postgres_dsn, shape)
+    generator = Generator(shape)
+    topics = [generator.topic() for _ in range(QUERIES)]
+    vectors = generator.vectors(topics)
+    questions = [generator.question(topic) for topic in topics]
+    embedder = KnownVectors({parse(q).embed_text: v for q, v in zip(questions, vectors, strict=True)})
+    settings = PostgresSettings(pg_dsn=SecretStr(postgres_dsn), pg_command_timeout=60)
+    async with open_pool(settings, "bench") as pool:
+        policy, metrics, clock = RetrievalPolicy(), Metrics(CollectorRegistry()), Clock()
+        index = PostgresIndex(pool, clock, policy, metrics, 1.0)
+        yield Bench(postgres_dsn, Searcher(index, embedder, clock, metrics, policy), questions, vectors)
+
+
+async def test_search_over_a_hundred_thousand_chunks(bench: Bench) -> None:
+    table = Table(title=f"/search over {CHUNKS:,} chunks, without the query's embedding, one at a time")
+    for column in ("filter", "results of k = 10", "p50 ms", "p95 ms"):
+        table.add_column(column)
+    figures: dict[str, tuple[float, float]] = {}
+    for name, filters in FILTERS.items():
+        milliseconds, counts = await timed(bench, filters)
+        figures[name] = (statistics.median(milliseconds), percentile(milliseconds, 0.95))
+        table.add_row(name, str(min(counts)), *(f"{figure:.1f}" for figure in figures[name]))
+        assert min(counts) == 10, f"{name}: a filter took results away"
+    share = await recall(bench)
+    Console(width=120).print(table, f"recall@20 of the HNSW index against comparing all: {share:.4f}")
+    assert share >= RECALL
+    assert figures["none"][0] < P50_MS
+    assert figures["none"][1] < P95_MS
+
+
+async def timed(bench: Bench, filters: dict[str, object]) -> tuple[list[float], list[int]]:
+    milliseconds: list[float] = []
+    counts: list[int] = []
+    for number, question in enumerate(bench.questions):
+        request = SearchRequest(query=question, filters=SearchFilters.model_validate(filters))
+        answer: SearchResponse = await bench.searcher.search(request)
+        if number >= WARM_UP:
+            milliseconds.append(answer.timings["total_ms"])
+            counts.append(len(answer.results))
+    return milliseconds, counts
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+async def recall(bench: Bench) -> float:
+    """Mean share of the 20 nearest events that the index finds, with the settings of a search."""
+    policy = RetrievalPolicy()
+    sources = Sources("events", Scope(SearchFilters()), policy, NOW, 20)
+    connection = await asyncpg.connect(bench.dsn)
+    shares = []
+    try:
+        await register_vector(connection)
+        await connection.execute(f"SET hnsw.ef_search = {policy.candidates.ef_search}")
+        for vector in bench.vectors[:100]:
+            indexed, exact = sources.indexed(vector), sources.exact(vector)
+            found = {row["chunk_id"] for row in await connection.fetch(indexed.text, *indexed.args)}
+            nearest = {row["chunk_id"] for row in await connection.fetch(exact.text, *exact.args)}
+            shares.append(len(found & nearest) / 20)
+    finally:
+        await connection.close()
+    return statistics.mean(shares)

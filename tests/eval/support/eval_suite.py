@@ -1,0 +1,233 @@
+"""The evaluation from its servers to its report."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import eval_ablation
+import eval_gate_measure as gates
+import eval_report
+from eval_answers import answerer, answers
+from eval_gate import Case, case_of, curve
+from eval_index import Servers, build, corpus_runbooks, demo_runbooks, identifier_events, runbook_events
+from eval_judge import MISSING, Judge, Judged
+from eval_metrics import Figure, measure
+from eval_run import SYSTEMS, Outcome, page_of, retriever, runbook_of
+from eval_sets import CHECKOUT, Question, alerts, corpora, golden, identifier_documents, identifier_questions
+from rich.console import Console
+
+from cairn_shared.api.search import Hit
+from cairn_shared.events import Event
+
+Slices = dict[str, dict[str, Figure]]
+
+GOLDEN = "golden questions, demo runbooks"
+CROWDED = "golden questions, demo runbooks among both corpora"
+ALERTS = "real alerts, both corpora"
+TAKEN_AWAY = "real alerts, their page taken away"
+IDENTIFIERS = "identifier table"
+
+TARGETS: tuple[tuple[str, str, float], ...] = (
+    (ALERTS, "R@5", 0.98),
+    (ALERTS, "MRR", 0.95),
+    (IDENTIFIERS, "R@1", 1.0),
+    (GOLDEN, "R@1", 0.95),
+    (GOLDEN, "step@3", 0.9),
+)
+
+
+@dataclass(frozen=True)
+class Set:
+    """Questions, the documents they are asked of, and by what a hit is known."""
+
+    questions: list[Question]
+    events: list[Event]
+    key: Callable[[Hit], str]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to measure beside the sets."""
+
+    judge: int = 0
+    ablate: bool = False
+    calibrate: bool = False
+    write: str | None = None
+
+
+def all_sets(console: Console) -> dict[str, Set]:
+    """The sets that can be asked here: the public corpora may be missing."""
+    demo = runbook_events(demo_runbooks())
+    sets = {GOLDEN: Set(golden(), demo, runbook_of)}
+    folder = corpora()
+    if folder is None:
+        console.print("[yellow]no public corpora: set CAIRN_CORPORA to their folder to measure real alerts[/]")
+    else:
+        pages = runbook_events(corpus_runbooks(folder))
+        sets[CROWDED] = Set(golden(), [*demo, *pages], runbook_of)
+        sets[ALERTS] = Set(alerts(folder), pages, page_of)
+    sets[IDENTIFIERS] = Set(identifier_questions(), identifier_events(identifier_documents()), runbook_of)
+    return sets
+
+
+class Suite:
+    """One evaluation."""
+
+    def __init__(self, console: Console, folder: Path, stamp: str) -> None:
+        self._console = console
+        self._folder = folder
+        self._stamp = stamp
+        self._before = eval_report.last_run(folder)
+
+    async def run(self, wanted: Wanted) -> eval_report.Results:
+        """Measure everything that is wanted, show it and keep it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        servers = Servers()
+        try:
+            return await self._run(servers, wanted)
+        finally:
+            servers.stop()
+
+    async def _run(self, servers: Servers, wanted: Wanted) -> eval_report.Results:
+        results: eval_report.Results = {"when": self._stamp, "commit": _commit(), "sets": {}}
+        sets = all_sets(self._console)
+        indexes: dict[str, str] = {}
+        shipped: dict[str, list[Outcome]] = {}
+        for number, (name, one) in enumerate(sets.items()):
+            with self._console.status(f"{name}: indexing {len(one.events)} documents"):
+                indexes[name] = await build(servers, f"set_{number}", one.events)
+            results["sets"][name], shipped[name] = await self._systems(servers, name, one, indexes[name])
+        cases = await self._gate(servers, results, shipped, indexes)
+        if wanted.calibrate:
+            await self._calibrate(results, cases, indexes[GOLDEN], wanted.write)
+        if wanted.ablate:
+            del sets[IDENTIFIERS]
+            results["ablation"] = await self._ablation(servers, sets, indexes)
+        if wanted.judge:
+            await self._judge(servers, results, indexes[GOLDEN], wanted.judge)
+        results["missed"] = missed(results)
+        file = eval_report.save(self._folder, results, self._stamp)
+        bars = {name: systems for name, systems in results["sets"].items() if name != IDENTIFIERS}
+        eval_report.plot(file.with_suffix(".png"), bars, {name: curve(chosen) for name, chosen in cases.items()})
+        self._console.print(f"results: {file}\nplot: {file.with_suffix('.png')}")
+        return results
+
+    async def _systems(
+        self, servers: Servers, name: str, asked_of: Set, dsn: str
+    ) -> tuple[dict[str, Slices], list[Outcome]]:
+        """Every system on one set, and the outcomes of the one that is shipped."""
+        systems: dict[str, Slices] = {}
+        shipped: list[Outcome] = []
+        async with retriever(dsn, servers.embedder) as asked:
+            for system in SYSTEMS:
+                with self._console.status(f"{name}: {system.name}"):
+                    outcomes = await asked.ask_all(asked_of.questions, asked_of.key, **system.request)
+                systems[system.name] = sliced(outcomes)
+                shipped = shipped or outcomes
+        answerable = sum(question.answer is not None for question in asked_of.questions)
+        before = (self._before.get("sets") or {}).get(name)
+        eval_report.show_set(self._console, f"{name} ({answerable} with an answer)", systems, before)
+        eval_report.show_kinds(self._console, f"{name}: tm2c2 by kind", systems["tm2c2"])
+        return systems, shipped
+
+    async def _gate(
+        self,
+        servers: Servers,
+        results: eval_report.Results,
+        shipped: Mapping[str, Sequence[Outcome]],
+        indexes: Mapping[str, str],
+    ) -> dict[str, list[Case]]:
+        cases = {name: [case_of(one) for one in shipped[name]] for name in (GOLDEN, ALERTS) if name in shipped}
+        if ALERTS in shipped:
+            with self._console.status(TAKEN_AWAY):
+                removed = await gates.leave_one_out(indexes[ALERTS], servers.embedder, shipped[ALERTS])
+            cases[TAKEN_AWAY] = [*(case for case in cases[ALERTS] if case.answerable), *removed]
+        results["gate"], rows = gates.as_shipped(cases)
+        columns = ("relevance gate", "false answers", "false refusals", "least false answers at <= 5 % refusals")
+        eval_report.show_rows(self._console, "relevance gate as shipped", columns, rows)
+        return cases
+
+    async def _calibrate(self, results: eval_report.Results, cases: gates.Cases, dsn: str, write: str | None) -> None:
+        """Fit on the dev halves of what is asked in earnest; pages taken away are only measured."""
+        asked = [case for name in (GOLDEN, ALERTS) for case in gates.half_of(cases.get(name, ()), "dev")]
+        numbers, rows = gates.calibrate(asked, cases)
+        fingerprint = await gates.fingerprint_of(dsn)
+        results["calibration"] = {"fingerprint": fingerprint, **numbers}
+        eval_report.show_rows(self._console, f"gate fitted for {fingerprint}", ("number", "value"), rows)
+        if write:
+            await gates.store(write, fingerprint, numbers)
+            self._console.print("thresholds stored")
+
+    async def _ablation(
+        self, servers: Servers, sets: Mapping[str, Set], indexes: Mapping[str, str]
+    ) -> dict[str, dict[str, Slices]]:
+        table: dict[str, dict[str, Slices]] = {}
+        for number, variant in enumerate(eval_ablation.VARIANTS):
+            table[variant.name] = {}
+            for name, one in sets.items():
+                with self._console.status(f"{variant.name}: {name}"):
+                    dsn = await eval_ablation.index_of(variant, number, indexes[name], servers, one.events)
+                    async with retriever(dsn, servers.embedder, variant.policy) as asked:
+                        outcomes = await asked.ask_all(one.questions, one.key, **dict(variant.request))
+                table[variant.name][name] = sliced(outcomes)
+        columns = [f"{name}: {metric}" for name in sets for metric in eval_ablation.METRICS]
+        rows = [
+            [name, *(eval_ablation.cell(row[one]["all"], metric) for one in sets for metric in eval_ablation.METRICS)]
+            for name, row in table.items()
+        ]
+        eval_report.show_rows(self._console, "what each part contributes", ["variant", *columns], rows)
+        return table
+
+    async def _judge(self, servers: Servers, results: eval_report.Results, dsn: str, count: int) -> None:
+        judge = Judge.from_environment()
+        if judge is None:
+            self._console.print(f"[yellow]{MISSING}[/]")
+            return
+        questions = [question for question in golden() if question.answer is not None]
+        chosen = questions[:: max(1, len(questions) // count)][:count]
+        references = {book.id: book.steps for book in demo_runbooks()}
+        with self._console.status(f"LLM judge: {len(chosen)} answers"), answerer(servers, dsn, self._folder) as address:
+            cases = [
+                Judged(
+                    question.text,
+                    "\n\n".join(s.body for s in references[question.answer or ""] if s.number in question.steps),
+                    [source.content or "" for source in response.sources],
+                    response.answer,
+                )
+                for question, response in zip(chosen, answers(address, chosen), strict=True)
+            ]
+            verdicts = await judge.judge(cases)
+        means = verdicts.means()
+        results["judge"] = {"model": judge.model, "judged": verdicts.judged, "unusable": verdicts.unusable} | means
+        title = f"LLM judge ({judge.model}): {verdicts.judged} answers, {verdicts.unusable} verdicts unusable"
+        rows = [[name, f"{value:.3f}"] for name, value in means.items()]
+        eval_report.show_rows(self._console, title, ("metric", "mean"), rows)
+
+
+def sliced(outcomes: Sequence[Outcome]) -> Slices:
+    """Metrics of all, of both halves, and of each kind of question."""
+    slices = {"all": measure(outcomes)}
+    for half in gates.HALVES:
+        slices[half] = measure([one for one in outcomes if one.question.half == half])
+    kinds = sorted({one.question.kind for one in outcomes if one.question.answer is not None})
+    if len(kinds) > 1:
+        slices |= {kind: measure([one for one in outcomes if one.question.kind == kind]) for kind in kinds}
+    return slices
+
+
+def missed(results: eval_report.Results) -> list[str]:
+    """The targets that the shipped system does not reach, in words."""
+    found = []
+    for name, metric, target in TARGETS:
+        systems = results["sets"].get(name)
+        if systems is not None and (value := systems["tm2c2"]["all"][metric].value) < target:
+            found.append(f"{name}: {metric} {value:.3f}, wanted {target:.2f}")
+    return found
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(CHECKOUT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
