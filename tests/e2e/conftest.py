@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from whole_stack import Stack, running_stack
 
 
 @pytest.fixture(scope="package")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Started once."""
-    with running_stack(tmp_path_factory.mktemp("e2e") / "home") as running:
+def stack() -> Iterator[Stack]:
+    """Started once.
+
+    Not in a tmp_path: every pytest session closes the folder above those again, and PostgreSQL, which as root runs
+    as a user of its own, would find itself locked out.
+    """
+    with tempfile.TemporaryDirectory(prefix="cairn-e2e-") as folder, running_stack(Path(folder) / "home") as running:
         yield running
