@@ -19,3 +19,10 @@ def stack() -> Iterator[Stack]:
     """
     with tempfile.TemporaryDirectory(prefix="cairn-e2e-") as folder, running_stack(Path(folder) / "home") as running:
         yield running
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of the stack in one worker, so that it is started once."""
+    for item in items:
+        if "stack" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("stack"))

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from whole_stack import ROOT, Stack, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("stack")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 QUESTION = "How do I recover a PostgreSQL replica that has fallen behind on WAL?"
 WAL = "postgresql-replica-behind-on-wal"
 
