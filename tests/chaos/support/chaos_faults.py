@@ -7,6 +7,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 import asyncpg
@@ -15,7 +16,7 @@ from chaos_index import AWAY
 from chaos_load import RawLoad
 from chaos_processes import Process
 from chaos_proxy import MANNERS
-from chaos_world import World
+from chaos_world import World, eventually
 
 from cairn_shared.crashpoints import CONSUMER_POINTS, GATEWAY_POINTS
 
@@ -25,6 +26,7 @@ LETTER_POINTS = ("before_dead_letter", "after_dead_letter")
 ZOMBIE_SECONDS = (8.0, 30.0)
 REPLICA_STEPS = (1, 4, 2)
 ARMED_SECONDS = 40.0
+SPOIL_SECONDS = 25.0
 
 
 class Injector:
@@ -75,6 +77,8 @@ class Injector:
     async def finish(self) -> Counter[str]:
         """Wait for the slow ones, end all misbehaviour; what was done since the last time, by kind."""
         await asyncio.gather(*self._background)
+        with suppress(TimeoutError):
+            await eventually(lambda: not self._world.proxy.waiting, SPOIL_SECONDS)
         self._world.proxy.forgive()
         for process in self._world.processes.values():
             if process.suspended:
@@ -131,25 +135,31 @@ class Injector:
         return True
 
     async def _die_at(self, point: str) -> bool:
-        member = self._member()
-        if member is not None and not member.crash_points:
-            self._later(self._arm(member, point))
+        self._later(self._arm(point))
         return False  # counted when it has died
 
     async def _gateway_dies_at(self, point: str) -> bool:
-        gateway = self._world.processes["gateway"]
-        if gateway.runs and not gateway.armed and not gateway.crash_points:
-            gateway.crash_points.append(point)
-            gateway.kill(signal.SIGTERM)
+        self._later(self._arm_gateway(point))
         return False
 
-    async def _arm(self, member: Process, point: str) -> None:
+    async def _arm_gateway(self, point: str) -> None:
+        gateway = self._world.processes["gateway"]
+        with suppress(TimeoutError):
+            await eventually(lambda: gateway.runs and not gateway.crash_points and not gateway.armed, ARMED_SECONDS)
+            gateway.crash_points.append(point)
+            gateway.kill(signal.SIGTERM)
+            deaths = len(gateway.died_at)
+            await eventually(lambda: len(gateway.died_at) > deaths, ARMED_SECONDS)
+
+    async def _arm(self, point: str) -> None:
         """Restart a replica so that it dies at `point`, and give it occasion to."""
-        member.crash_points.append(point)
-        member.kill(signal.SIGTERM)
-        deaths = len(member.died_at)
-        try:
+        with suppress(TimeoutError):  # else it stays armed and may die later
             async with asyncio.timeout(ARMED_SECONDS):
+                while (member := self._member()) is None or member.armed or member.crash_points:
+                    await asyncio.sleep(0.2)
+                member.crash_points.append(point)
+                member.kill(signal.SIGTERM)
+                deaths = len(member.died_at)
                 while member.armed != point and member.wanted:
                     await asyncio.sleep(0.1)
                 await member.wait_ready(ARMED_SECONDS)
@@ -159,8 +169,6 @@ class Injector:
                     if point in DRAIN_POINTS and not member.suspended:
                         member.kill(signal.SIGTERM)
                     await asyncio.sleep(1.5)
-        except TimeoutError:
-            return  # it stays armed and may die later
 
     async def _cut_connections(self) -> bool:
         """What a failover does to clients: every session of a service ends at once."""

@@ -158,7 +158,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def eventually(check: Callable[[], object], what: str, seconds: float) -> None:
+async def eventually(check: Callable[[], object], seconds: float) -> None:
     """Poll a plain condition."""
     async with asyncio.timeout(seconds):
         while not check():
