@@ -8,11 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -69,65 +68,80 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
 
 @dataclass(frozen=True)
 class Cairn:
-    """A gateway and a consumer; `http` has the admin's key."""
+    """A gateway and its consumers; `http` has the admin's key."""
 
     url: str
     secret: str
     http: httpx.Client
+    consumers: list[subprocess.Popen[bytes]]
+
+
+StartCairn = Callable[..., AbstractContextManager[Cairn]]
 
 
 @pytest.fixture
-def cairn(
-    forge: Forge, postgres_dsn: str, mongo_settings: MongoSettings, redis_url: str, embedder_url: str
-) -> Iterator[Cairn]:
-    """Both as processes, with a broker of their own: other tests' events are none of theirs."""
-    own = TestServers.create()
-    logs = own.folder
-    secret = secrets.token_hex(16)
-    port = free_port()
-    try:
-        bootstrap = own.kafka()
-        create_topics(KafkaSettings(kafka_bootstrap_servers=bootstrap))
-        shared = {
-            "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
-            "MONGO_URI": mongo_settings.mongo_uri.get_secret_value(),
-            "MONGO_DATABASE": mongo_settings.mongo_database,
-            "REDIS_URL": redis_url,
-            "PG_DSN": postgres_dsn,
-            "EMBEDDER_URL": embedder_url,
-            "GITEA_API_URL": f"{forge.url}/api/v1",
-            "GITEA_TOKEN": forge.token,
-        }
-        gateway = {
-            "PORT": str(port),
-            "RETRIEVER_URL": "http://127.0.0.1:1",
-            "ANSWERER_URL": "http://127.0.0.1:1",
-            "CAIRN_BOOTSTRAP_API_KEY": KEY,
-            "GITHUB_WEBHOOK_SECRET": secret,
-        }
-        consumer = {"PORT": str(free_port()), "CONSUMER_SESSION_TIMEOUT": "3"}
-        with ExitStack() as stack:
-            stack.enter_context(_process("cairn_gateway", {**shared, **gateway}, logs))
-            stack.enter_context(_process("cairn_ingest_consumer", {**shared, **consumer}, logs))
-            url = f"http://127.0.0.1:{port}"
-            headers = {"authorization": f"Bearer {KEY}"}
-            http = stack.enter_context(httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=20))
-            _until(lambda: http.get("/health/ready").status_code == 200, "the gateway is not ready")
-            ready = f"http://127.0.0.1:{consumer['PORT']}/health/ready"
-            _until(lambda: http.get(ready).status_code == 200, "the consumer is not ready")
-            yield Cairn(url, secret, http)
-    finally:
-        own.stop()
+def start_cairn(postgres_dsn: str, mongo_settings: MongoSettings, redis_url: str, embedder_url: str) -> StartCairn:
+    """`start_cairn(consumers, **environment)`: real processes, with a broker of their own, so that other tests' events
+    are none of theirs.
+    """
+    stores = {
+        "MONGO_URI": mongo_settings.mongo_uri.get_secret_value(),
+        "MONGO_DATABASE": mongo_settings.mongo_database,
+        "REDIS_URL": redis_url,
+        "PG_DSN": postgres_dsn,
+        "EMBEDDER_URL": embedder_url,
+    }
+
+    @contextmanager
+    def start(consumers: int = 1, **environment: str) -> Iterator[Cairn]:
+        own = TestServers.create()
+        secret, port = secrets.token_hex(16), free_port()
+        try:
+            bootstrap = own.kafka()
+            create_topics(KafkaSettings(kafka_bootstrap_servers=bootstrap))
+            shared = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, **stores, **environment}
+            gateway = {
+                "PORT": str(port),
+                "RETRIEVER_URL": "http://127.0.0.1:1",
+                "ANSWERER_URL": "http://127.0.0.1:1",
+                "CAIRN_BOOTSTRAP_API_KEY": KEY,
+                "GITHUB_WEBHOOK_SECRET": secret,
+            }
+            ports = [free_port() for _ in range(consumers)]
+            with ExitStack() as stack:
+                stack.enter_context(_process("cairn_gateway", {**shared, **gateway}, own.folder / "gateway.log"))
+                running = []
+                for number in ports:
+                    values = {**shared, "PORT": str(number), "CONSUMER_SESSION_TIMEOUT": "3"}
+                    log = own.folder / f"consumer-{number}.log"
+                    running.append(stack.enter_context(_process("cairn_ingest_consumer", values, log)))
+                url = f"http://127.0.0.1:{port}"
+                headers = {"authorization": f"Bearer {KEY}"}
+                http = stack.enter_context(httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=20))
+                for address in (port, *ports):
+                    _until_ready(http, f"http://127.0.0.1:{address}/health/ready")
+                yield Cairn(url, secret, http, running)
+        finally:
+            own.stop()
+
+    return start
+
+
+@pytest.fixture
+def cairn(forge: Forge, start_cairn: StartCairn) -> Iterator[Cairn]:
+    """A gateway and a consumer that may read the forge."""
+    with start_cairn(GITEA_API_URL=f"{forge.url}/api/v1", GITEA_TOKEN=forge.token) as started:
+        yield started
 
 
 @contextmanager
-def _process(module: str, environment: dict[str, str], folder: Path) -> Iterator[None]:
-    with (folder / f"{module}.log").open("w") as out:
+def _process(module: str, environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("w") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", module], env={**os.environ, **environment}, stdout=out, stderr=subprocess.STDOUT
         )
     try:
-        yield
+        yield process
     finally:
         process.terminate()
         try:
@@ -137,13 +151,13 @@ def _process(module: str, environment: dict[str, str], folder: Path) -> Iterator
             process.wait()
 
 
-def _until(condition: Any, otherwise: str, within: float = 45.0) -> None:
+def _until_ready(http: httpx.Client, address: str, within: float = 60.0) -> None:
     deadline = time.monotonic() + within
     while True:
         try:
-            if condition():
+            if http.get(address).status_code == 200:
                 return
         except httpx.HTTPError:
             pass
-        assert time.monotonic() < deadline, otherwise
+        assert time.monotonic() < deadline, f"{address} is not ready"
         time.sleep(0.1)
