@@ -66,10 +66,12 @@ check: install ## Format, lint, types, import contracts, and whether constraints
 	@failed=0; for part in $(SOURCES); do echo "mypy $$part"; $(BIN)/mypy $$part || failed=1; done; exit $$failed
 	$(BIN)/lint-imports
 	$(BIN)/python deploy/lock.py --check
+	$(BIN)/python deploy/settings_page.py --check
 
 format: install ## Format the code and mend what can be mended
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/python deploy/settings_page.py
 
 lock: ## Write constraints.txt from what is installed
 	$(BIN)/python deploy/lock.py

@@ -24,7 +24,9 @@ class ServiceSettings(Settings):
 
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on.")]
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR"], Field(description="Least severe log that is written.")
+    ] = "INFO"
     app_version: Annotated[str, Field(description="Shown by /health and in dead letters.")] = "0.1.0"
     shutdown_timeout: Annotated[float, Field(gt=0, description="Seconds for a graceful stop.")] = 20.0
 
@@ -32,9 +34,9 @@ class ServiceSettings(Settings):
 class KafkaSettings(Settings):
     """How to reach the broker."""
 
-    kafka_bootstrap_servers: Annotated[str, Field(min_length=1)]
-    kafka_replication_factor: Annotated[int, Field(ge=1)] = 1
-    kafka_partitions: Annotated[int, Field(ge=1)] = 6
+    kafka_bootstrap_servers: Annotated[str, Field(min_length=1, description="host:port, several with commas.")]
+    kafka_replication_factor: Annotated[int, Field(ge=1, description="Of topics that the migrate job creates.")] = 1
+    kafka_partitions: Annotated[int, Field(ge=1, description="Of topics that the migrate job creates.")] = 6
     kafka_max_message_bytes: Annotated[int, Field(ge=1024, description="Largest record, enforced by the producer.")] = (
         4 * 1024 * 1024
     )
@@ -44,17 +46,17 @@ class KafkaSettings(Settings):
 class PostgresSettings(Settings):
     """How to reach PostgreSQL with pgvector."""
 
-    pg_dsn: SecretStr
-    pg_pool_min: Annotated[int, Field(ge=0)] = 1
-    pg_pool_max: Annotated[int, Field(ge=1)] = 8
+    pg_dsn: Annotated[SecretStr, Field(description="postgresql://user:password@host:port/database")]
+    pg_pool_min: Annotated[int, Field(ge=0, description="Connections kept open.")] = 1
+    pg_pool_max: Annotated[int, Field(ge=1, description="Most connections of this process.")] = 8
     pg_command_timeout: Annotated[float, Field(gt=0, description="Seconds for one statement.")] = 10.0
 
 
 class MongoSettings(Settings):
     """How to reach MongoDB; transactions need a replica set."""
 
-    mongo_uri: SecretStr
-    mongo_database: Annotated[str, Field(min_length=1)] = "cairn"
+    mongo_uri: Annotated[SecretStr, Field(description="mongodb://..., of a replica set.")]
+    mongo_database: Annotated[str, Field(min_length=1, description="Name of the database.")] = "cairn"
     mongo_timeout: Annotated[
         float, Field(gt=0, description="Seconds for one operation, server selection included.")
     ] = 5.0
@@ -63,28 +65,28 @@ class MongoSettings(Settings):
 class RedisSettings(Settings):
     """How to reach Redis. Losing it costs speed only."""
 
-    redis_url: SecretStr
+    redis_url: Annotated[SecretStr, Field(description="redis://host:port/database")]
     redis_timeout: Annotated[float, Field(gt=0, description="Seconds for one command.")] = 0.25
 
 
 class EmbedderClientSettings(Settings):
     """Where the embedder is."""
 
-    embedder_url: Annotated[str, Field(pattern=r"^https?://")]
+    embedder_url: Annotated[str, Field(pattern=r"^https?://", description="Where the embedder is.")]
     embedder_timeout: Annotated[float, Field(gt=0, description="Seconds for one request.")] = 10.0
 
 
 class RetrieverClientSettings(Settings):
     """Where the retriever is."""
 
-    retriever_url: Annotated[str, Field(pattern=r"^https?://")]
+    retriever_url: Annotated[str, Field(pattern=r"^https?://", description="Where the retriever is.")]
     retriever_timeout: Annotated[float, Field(gt=0, description="Seconds for one request.")] = 5.0
 
 
 class AnswererClientSettings(Settings):
     """Where the answerer is."""
 
-    answerer_url: Annotated[str, Field(pattern=r"^https?://")]
+    answerer_url: Annotated[str, Field(pattern=r"^https?://", description="Where the answerer is.")]
     answerer_timeout: Annotated[float, Field(gt=0, description="Seconds for one request.")] = 60.0
 
 
