@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from cairn_gateway.accept import Accepter, AcceptPolicy
 from cairn_gateway.adapters.answerer import HttpAnswerer
+from cairn_gateway.adapters.embedder import HttpEmbedder
 from cairn_gateway.adapters.kafka_events import KafkaPublisher
 from cairn_gateway.adapters.mongo_leases import MongoLeases
 from cairn_gateway.adapters.mongo_plans import MongoPlans
@@ -35,6 +36,9 @@ from cairn_gateway.freshness import Revisions
 from cairn_gateway.importing import MAX_IMPORT_BYTES
 from cairn_gateway.intake import Intake
 from cairn_gateway.lease import Leadership, LeasePolicy
+from cairn_gateway.mcp_server.endpoint import ToolEndpoint
+from cairn_gateway.mcp_server.own import OwnKnowledge
+from cairn_gateway.mcp_server.server import build_server
 from cairn_gateway.metrics import Metrics, RequestMetrics
 from cairn_gateway.overview import Overview
 from cairn_gateway.reconcile import ReconcilePolicy, Reconciler
@@ -42,6 +46,7 @@ from cairn_gateway.relay import Relay, RelayPolicy
 from cairn_gateway.repositories import Repositories, RepositoryTimer, TimerPolicy
 from cairn_gateway.repository_verify import RepositoryVerifier
 from cairn_gateway.routes import ROUTERS
+from cairn_gateway.routes.openai_errors import OpenAIErrors
 from cairn_gateway.settings import GatewaySettings
 from cairn_gateway.settle import SettlePolicy, Settler
 from cairn_gateway.sources.signatures import Secrets
@@ -75,6 +80,8 @@ BODY_LIMITS = {
     "/events": 5 * 1024 * 1024,
     "/backfill": 25 * 1024 * 1024,
     "/v1/logs": 5 * 1024 * 1024,
+    "/v1/chat": 4 * 1024 * 1024,
+    "/v1/embeddings": 16 * 1024 * 1024,
 }
 """Bytes of a request body by path prefix; the first that fits counts."""
 
@@ -102,6 +109,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
         body_limits=BODY_LIMITS,
         description="Runbooks in, cited answers out. Every error is an RFC 9457 problem.",
     )
+    app.add_middleware(OpenAIErrors)
     app.add_middleware(RequestMetrics, metrics=metrics, clock=clock)
     for router in ROUTERS:
         app.include_router(router)
@@ -121,6 +129,7 @@ async def open_gateway(
             open_client(settings.retriever_url, settings.retriever_timeout)
         )
         answerer_http = await stack.enter_async_context(open_client(settings.answerer_url, settings.answerer_timeout))
+        embedder_http = await _open_embedder(settings, stack)
 
         publisher = KafkaPublisher(producer)
         retriever = HttpRetriever(retriever_http)
@@ -174,12 +183,9 @@ async def open_gateway(
         repositories, repository_timer = await _open_repositories(settings, hosts, declarations, accepter, clock)
 
         readiness.register("mongo", lambda: mongo.ping(database))
-        dependencies = Readiness()
-        dependencies.register("mongo", lambda: mongo.ping(database))
-        dependencies.register("kafka", lambda: asyncio.to_thread(producer.ping))
-        dependencies.register("redis", lambda: redis.ping(cache))
-        dependencies.register("retriever", _answers_ready(retriever_http, "retriever"))
-        dependencies.register("answerer", _answers_ready(answerer_http, "answerer"))
+        services = {"retriever": retriever_http, "answerer": answerer_http}
+        if embedder_http:
+            services["embedder"] = embedder_http
 
         async def lead(term: int) -> None:
             async with asyncio.TaskGroup() as group:
@@ -189,6 +195,11 @@ async def open_gateway(
                 group.create_task(wakeups.run())
                 group.create_task(repository_timer.run())
 
+        asking = Asking(HttpAnswerer(answerer_http), Revisions(store, clock), metrics)
+        tools = ToolEndpoint(
+            build_server(OwnKnowledge(asking, retriever, store), settings.app_version), settings.mcp_allowed_origins
+        )
+        await stack.enter_async_context(tools.running())
         await stack.enter_async_context(_background(leadership.run(lead), _warm_up(producer)))
         yield State(
             clock=clock,
@@ -201,7 +212,9 @@ async def open_gateway(
             receipts=receipts,
             index=retriever,
             searcher=retriever,
-            asking=Asking(HttpAnswerer(answerer_http), Revisions(store, clock), metrics),
+            asking=asking,
+            embedder=HttpEmbedder(embedder_http) if embedder_http else None,
+            tools=tools,
             accepter=accepter,
             intake=Intake(accepter, _secrets(settings), DeclaredRepositories(declarations), metrics),
             repositories=repositories,
@@ -211,8 +224,8 @@ async def open_gateway(
             hosts=hosts,
             reconciler=reconciler,
             overview=Overview(
-                dependencies=dependencies,
-                names=("mongo", "kafka", "redis", "retriever", "answerer"),
+                dependencies=_dependencies(database, producer, cache, services),
+                names=("mongo", "kafka", "redis", *services),
                 store=store,
                 spools=spools,
                 index=retriever,
@@ -229,6 +242,13 @@ async def open_gateway(
             ),
             limiter=RedisLimiter(cache, clock, LimitPolicy(settings.rate_limit_per_minute, settings.rate_limit_burst)),
         )
+
+
+async def _open_embedder(settings: GatewaySettings, stack: AsyncExitStack) -> httpx.AsyncClient | None:
+    """The connections to the embedder, if there is one for other programs to use."""
+    if settings.embedder_url is None:
+        return None
+    return await stack.enter_async_context(open_client(settings.embedder_url, settings.embedder_timeout))
 
 
 @asynccontextmanager
@@ -254,6 +274,19 @@ async def _logged(work: Coroutine[Any, Any, None]) -> None:
 async def _warm_up(producer: EventProducer) -> None:
     """Connect before the first event comes: it would wait a second for the producer id otherwise."""
     await until_up("kafka", lambda: asyncio.to_thread(producer.ping))
+
+
+def _dependencies(
+    database: mongo.Database, producer: EventProducer, cache: redis.Client, services: Mapping[str, httpx.AsyncClient]
+) -> Readiness:
+    """Everything that the status page looks at; readiness of this process is another matter."""
+    dependencies = Readiness()
+    dependencies.register("mongo", lambda: mongo.ping(database))
+    dependencies.register("kafka", lambda: asyncio.to_thread(producer.ping))
+    dependencies.register("redis", lambda: redis.ping(cache))
+    for name, client in services.items():
+        dependencies.register(name, _answers_ready(client, name))
+    return dependencies
 
 
 def _answers_ready(client: httpx.AsyncClient, name: str) -> Callable[[], Coroutine[Any, Any, None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from pydantic import ValidationError
 
@@ -48,7 +48,7 @@ class Asking:
         self._metrics.asked.labels(answer.mode).inc()
         return answer
 
-    async def stream(self, request: AskRequest) -> AsyncIterator[bytes]:
+    async def stream(self, request: AskRequest) -> AsyncGenerator[bytes, None]:
         """The answer as server-sent events. Closing the iterator cancels the question.
 
         Raises:

@@ -16,9 +16,10 @@ from cairn_gateway.adapters.mongo_users import MongoUsers
 from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator
 from cairn_gateway.intake import Intake
+from cairn_gateway.mcp_server.endpoint import ToolEndpoint
 from cairn_gateway.model import Principal, Role
 from cairn_gateway.overview import Overview
-from cairn_gateway.ports import Index, Limiter, Receipts, Searcher, Spool
+from cairn_gateway.ports import Embedder, Index, Limiter, Receipts, Searcher, Spool
 from cairn_gateway.reconcile import Reconciler
 from cairn_gateway.repositories import Repositories
 from cairn_gateway.repository_verify import RepositoryVerifier
@@ -43,6 +44,8 @@ class State:
     index: Index
     searcher: Searcher
     asking: Asking
+    embedder: Embedder | None
+    tools: ToolEndpoint
     accepter: Accepter
     intake: Intake
     repositories: Repositories

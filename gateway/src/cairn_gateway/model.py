@@ -37,6 +37,15 @@ class Principal:
 
 
 @dataclass(frozen=True)
+class Vectors:
+    """Embedded texts in order: each vector is little-endian float32 of unit length; `tokens` is their sum."""
+
+    vectors: tuple[bytes, ...]
+    fingerprint: str
+    tokens: int
+
+
+@dataclass(frozen=True)
 class Entry:
     """An event that waits in the outbox or the inbox, or did."""
 

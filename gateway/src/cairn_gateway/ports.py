@@ -8,8 +8,9 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
-from cairn_gateway.model import Depth, Entry, IngestStateName, Lease, Principal
+from cairn_gateway.model import Depth, Entry, IngestStateName, Lease, Principal, Vectors
 from cairn_shared.api.ask import AskRequest, AskResponse
+from cairn_shared.api.embedding import ModelInfo
 from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerEntry
 from cairn_shared.api.search import SearchRequest, SearchResponse
 from cairn_shared.events import Event
@@ -113,6 +114,20 @@ class Answerer(Protocol):
 
     def stream(self, request: AskRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Server-sent events as they come; leaving the context cancels the question."""
+        ...
+
+
+class Embedder(Protocol):
+    """The embedder. Raises `Unavailable("embedder")`."""
+
+    async def model(self) -> ModelInfo: ...
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of texts, as many as there are.
+
+        Raises:
+            InvalidInput: a text is too long or blank; `input.N` names it.
+        """
         ...
 
 

@@ -54,6 +54,18 @@ class SourceSettings(Settings):
     )
 
 
+class CompatSettings(Settings):
+    """What other programs' protocols need."""
+
+    embedder_url: Annotated[
+        str | None, Field(pattern=r"^https?://", description="For /v1/embeddings; without it they are answered 503.")
+    ] = None
+    embedder_timeout: Annotated[float, Field(gt=0, description="Seconds for one request to the embedder.")] = 10.0
+    mcp_allowed_origins: Annotated[
+        str, Field(description="Origins of web pages that may use /mcp, separated by commas; programs send none.")
+    ] = ""
+
+
 class GatewaySettings(
     ServiceSettings,
     KafkaSettings,
@@ -63,6 +75,7 @@ class GatewaySettings(
     AnswererClientSettings,
     SourceSettings,
     RepositorySettings,
+    CompatSettings,
 ):
     """Everything the gateway reads from the environment."""
 

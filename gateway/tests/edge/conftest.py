@@ -70,6 +70,7 @@ class Upstream:
     url: str = ""
     documents: dict[str, Json] = field(default_factory=dict)
     ledger: dict[str, Json] = field(default_factory=dict)
+    found: Json | None = None
     answer: Json = field(default_factory=lambda: {"answer": "Restart it.", "mode": "excerpts"})
     frames: Sequence[bytes] = ()
     endless: bool = False
@@ -148,6 +149,8 @@ class Upstream:
             return JSONResponse(self.refusal[1], self.refusal[0])
         gate: Json = {"best_cosine": None, "best_coverage": 0, "identifiers_asked": [], "identifiers_found": []}
         gate |= {"routed": False, "enough": False}
+        if self.found:
+            return JSONResponse(self.found, self.status)
         body = {"results": [], "mode": "hybrid", "gate": gate, "epoch": 1, "fingerprint": None, "timings": {}}
         return JSONResponse(body, self.status)
 

@@ -37,15 +37,7 @@ class Cairn:
         self._sleep = sleep
         self._monotonic = monotonic
         self._met = False
-        headers = {"user-agent": "cairn-cli", "accept": "application/json"}
-        if target.key:
-            headers["authorization"] = f"Bearer {target.key}"
-        self._http = httpx.Client(
-            base_url=target.url,
-            headers=headers,
-            trust_env=not target.local,  # a proxy for the world must not catch calls to this machine
-            verify=target.url.startswith("https"),  # without TLS there is nothing to verify and no store to load
-        )
+        self._http = httpx.Client(**connection(target))
 
     def close(self) -> None:
         """Give the connections back."""
@@ -109,14 +101,14 @@ class Cairn:
 
         try:
             with self._http.stream(
-                "POST", path, json=body, timeout=_timeout(timeout), headers={"accept": "text/event-stream"}
+                "POST", path, json=body, timeout=timeouts(timeout), headers={"accept": "text/event-stream"}
             ) as response:
                 if response.status_code >= 300:
                     response.read()
                     raise_for(response, self.target)
                 yield response
         except httpx.HTTPError as exc:
-            raise _unreachable(exc, self.target, timeout) from exc
+            raise unreachable(exc, self.target, timeout) from exc
 
     def _once(
         self,
@@ -133,23 +125,41 @@ class Cairn:
 
         try:
             response = self._http.request(
-                method, path, json=body, content=content, headers=headers, params=params, timeout=_timeout(timeout)
+                method, path, json=body, content=content, headers=headers, params=params, timeout=timeouts(timeout)
             )
         except httpx.HTTPError as exc:
             self._met = self._met or not isinstance(exc, (httpx.ConnectError, httpx.ConnectTimeout))
-            raise _unreachable(exc, self.target, timeout) from exc
+            raise unreachable(exc, self.target, timeout) from exc
         self._met = True
         raise_for(response, self.target)
         return response
 
 
-@contextmanager
-def connect() -> Iterator[Cairn]:
-    """The Cairn of this folder and environment."""
+def connection(target: Target) -> dict[str, Any]:
+    """The arguments of an httpx client of `target`, whether it blocks or not."""
+    headers = {"user-agent": "cairn-cli", "accept": "application/json"}
+    if target.key:
+        headers["authorization"] = f"Bearer {target.key}"
+    return {
+        "base_url": target.url,
+        "headers": headers,
+        "trust_env": not target.local,  # a proxy for the world must not catch calls to this machine
+        "verify": target.url.startswith("https"),  # without TLS there is nothing to verify and no store to load
+    }
+
+
+def this_target() -> Target:
+    """The Cairn of this folder and environment; warnings about it go to stderr."""
     target = find_target(os.environ, Path.cwd())
     for warning in target.warnings:
         screen.note(warning, style="yellow")
-    cairn = Cairn(target)
+    return target
+
+
+@contextmanager
+def connect() -> Iterator[Cairn]:
+    """A client of the Cairn of this folder and environment."""
+    cairn = Cairn(this_target())
     try:
         yield cairn
     finally:
@@ -224,13 +234,15 @@ def _backoff(attempt: int) -> float:
     return Backoff(base=0.25, limit=5.0).delay(attempt)
 
 
-def _timeout(seconds: float) -> httpx.Timeout:
+def timeouts(seconds: float) -> httpx.Timeout:
+    """`seconds` for an answer; whether there is anybody at all is known sooner."""
     import httpx
 
     return httpx.Timeout(seconds, connect=min(CONNECT_TIMEOUT, seconds))
 
 
-def _unreachable(exc: httpx.HTTPError, target: Target, timeout: float) -> Unreachable:
+def unreachable(exc: httpx.HTTPError, target: Target, timeout: float) -> Unreachable:
+    """A failed connection as our error, with what to do about it."""
     import httpx
 
     start = "start it with `make run`" if target.local else f"is {URL_VARIABLE} right?"

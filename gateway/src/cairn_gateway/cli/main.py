@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from cairn_gateway.cli import screen
-from cairn_gateway.cli.commands import ask, backfill, load, operations, people, proofs, repos, runbooks, search
+from cairn_gateway.cli.commands import ask, backfill, load, mcp, operations, people, proofs, repos, runbooks, search
 from cairn_gateway.cli.exits import MEANINGS, CliError
 
 SIGPIPE_EXIT = 141
@@ -52,7 +52,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (ask, search, load, runbooks, repos, backfill, operations, people, proofs):
+for group in (ask, search, load, runbooks, repos, backfill, operations, people, proofs, mcp):
     group.register(app)
 
 

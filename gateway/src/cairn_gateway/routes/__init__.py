@@ -12,6 +12,8 @@ from cairn_gateway.routes import (
     feedback,
     ingest,
     logs,
+    mcp_endpoint,
+    openai,
     repos,
     runbooks,
     search,
@@ -36,4 +38,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     logs.router,
     events.router,
     repos.router,
+    openai.router,
+    mcp_endpoint.router,
 )

@@ -1,0 +1,80 @@
+"""The tools' arguments: flat, because models fill flat ones best."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from cairn_shared.api.ask import AskRequest, Question
+from cairn_shared.api.search import MAX_QUERY_CHARACTERS, AlertContext, SearchFilters, SearchRequest
+from cairn_shared.runbooks.model import RunbookId
+
+Kind = Literal["runbook", "event", "commit", "pull_request", "issue", "ticket", "comment", "deployment", "alert", "log"]
+
+
+class Arguments(BaseModel):
+    """Base: unknown arguments are refused by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AskArguments(Arguments):
+    """Of `ask`."""
+
+    question: Annotated[
+        Question,
+        Field(
+            description="What the engineer wants to know, in their words, with error messages and names as they are."
+        ),
+    ]
+    alert_name: Annotated[
+        str | None, Field(max_length=500, description="The alert that raised the question, if one did.")
+    ] = None
+    alert_labels: Annotated[
+        dict[str, str] | None, Field(description="The alert's labels; they fill placeholders in commands.")
+    ] = None
+    runbook_url: Annotated[
+        str | None, Field(max_length=2000, description="The alert's runbook_url annotation: leads to that runbook.")
+    ] = None
+    service: Annotated[str | None, Field(description="Only this service's runbooks.")] = None
+    k: Annotated[int, Field(ge=1, le=20, description="How many steps to answer from.")] = 8
+
+    def request(self) -> AskRequest:
+        """The request to the gateway."""
+        alert = None
+        if self.alert_name is not None or self.alert_labels or self.runbook_url is not None:
+            alert = AlertContext(name=self.alert_name, labels=self.alert_labels or {}, runbook_url=self.runbook_url)
+        return AskRequest(question=self.question, alert=alert, k=self.k, filters=SearchFilters(service=self.service))
+
+
+class SearchArguments(Arguments):
+    """Of `search`."""
+
+    query: Annotated[
+        str,
+        Field(
+            min_length=1, max_length=MAX_QUERY_CHARACTERS, description="Words, or an error message or name as it is."
+        ),
+    ]
+    kind: Annotated[Kind | None, Field(description="Only this kind; `event` is everything that is not a runbook.")] = (
+        None
+    )
+    service: Annotated[str | None, Field(description="Only what belongs to this service.")] = None
+    source: Annotated[str | None, Field(description="Only from this source, such as a repository.")] = None
+    since: Annotated[AwareDatetime | None, Field(description="Only what happened since: ISO 8601 with zone.")] = None
+    until: Annotated[AwareDatetime | None, Field(description="Only what happened until: ISO 8601 with zone.")] = None
+    k: Annotated[int, Field(ge=1, le=50, description="How many hits.")] = 8
+
+    def request(self) -> SearchRequest:
+        """The request to the gateway."""
+        filters: dict[str, Any] = {
+            name: getattr(self, name) for name in ("kind", "service", "source", "since", "until")
+        }
+        return SearchRequest(query=self.query, k=self.k, filters=SearchFilters(**filters))
+
+
+class GetRunbookArguments(Arguments):
+    """Of `get_runbook`."""
+
+    runbook_id: Annotated[RunbookId, Field(description="As answers, sources and hits name it.")]
