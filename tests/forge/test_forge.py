@@ -79,6 +79,7 @@ async def until_index_is(dsn: str, tree: dict[str, str], within: float = 20.0) -
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # a forge, an embedder and two services start first
 async def test_pushes_renames_deletes_and_a_force_push_reach_the_index(
     forge: Forge, cairn: Cairn, postgres_dsn: str, tmp_path: Path
 ) -> None:
