@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
@@ -33,22 +29,3 @@ async def ask(request: AskRequest, http: Request, asker: Asker, keep_alive: Keep
     if response is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     return Response(response.model_dump_json().encode(), media_type="application/json")
-
-
-async def _while_connected(connection: Request, work: Coroutine[Any, Any, AskResponse]) -> AskResponse | None:
-    """The result of `work`, which is cancelled when the client goes away: others may still wait for its flight."""
-    working = asyncio.create_task(work)
-    gone = asyncio.create_task(_gone(connection))
-    try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        return await working if working.done() else None
-    finally:
-        for task in (working, gone):
-            task.cancel()
-        await asyncio.gather(working, gone, return_exceptions=True)
-
-
-async def _gone(connection: Request) -> None:
-    """Returns when the client has disconnected; its body was read before."""
-    while (await connection.receive())["type"] != "http.disconnect":
-        pass
