@@ -151,7 +151,7 @@ def _process(module: str, environment: dict[str, str], log: Path) -> Iterator[su
             process.wait()
 
 
-def _until_ready(http: httpx.Client, address: str, within: float = 60.0) -> None:
+def _until_ready(http: httpx.Client, address: str, within: float = 150.0) -> None:
     deadline = time.monotonic() + within
     while True:
         try:
