@@ -7,16 +7,15 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+from model_server import ModelServer
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -24,59 +23,6 @@ T = TypeVar("T")
 
 # Services log their progress by these variables of the stack's own; a test must not inherit a running stack's.
 INHERITED = ("CAIRN_URL", "CAIRN_API_KEY", "CAIRN_HOME", "LLM_BASE_URL", "LLM_API_KEY", "LLM_MODEL", "BROKER")
-
-
-class ModelServer:
-    """An OpenAI-compatible model that quotes the first sentence of each excerpt it is shown, citing its id."""
-
-    def __init__(self) -> None:
-        outer = self
-        self.calls = 0
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                outer.calls += 1
-                answer = json.dumps(quote(body["messages"][-1]["content"]))
-                if body.get("stream"):
-                    chunks = [{"choices": [{"index": 0, "delta": {"content": answer}, "finish_reason": "stop"}]}]
-                    payload = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
-                    payload += b"data: [DONE]\n\n"
-                    kind = "text/event-stream"
-                else:
-                    message = {"role": "assistant", "content": answer}
-                    payload = json.dumps(
-                        {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-                    ).encode()
-                    kind = "application/json"
-                self.send_response(200)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(payload)))
-                self.end_headers()
-                self.wfile.write(payload)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-        self._thread.start()
-
-    def stop(self) -> None:
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-            self._server.server_close()
-
-
-def quote(prompt: str) -> dict[str, Any]:
-    """What a careful model would write: each runbook excerpt's first sentence, word for word."""
-    claims = []
-    for block in re.finditer(r'<<excerpt id="(\w+)" kind="runbook"[^\n]*>>\n(.*?)\n<<end of', prompt, re.DOTALL):
-        sentence = re.split(r"(?<=[.:])\s", block[2].replace("**", "").strip(), maxsplit=1)[0]
-        claims.append({"text": sentence, "cites": [block[1]]})
-    return {"answerable": bool(claims), "claims": claims[:3]}
 
 
 @dataclass
@@ -134,6 +80,11 @@ class Stack:
             self.run("cairn-local", "status", "--json", check=False).stdout
         )["processes"]
         return processes
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """The processes as the supervisor knows them, without the time that starting a program takes."""
+        state: dict[str, dict[str, Any]] = json.loads((self.home / "state.json").read_text())["processes"]
+        return state
 
     def metric(self, url: str, name: str) -> float:
         """The sum of a metric's samples over all labels."""
