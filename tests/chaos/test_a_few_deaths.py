@@ -11,6 +11,7 @@ import pytest
 from chaos_index import Checker, judge
 from chaos_load import RawLoad
 from chaos_replicas import replicas
+from chaos_world import eventually
 
 from cairn_local.testing import TopicFactory
 from cairn_shared.kafka.producer import open_producer
@@ -47,6 +48,7 @@ async def test_a_kill_a_crash_point_and_a_zombie_under_load_change_nothing_in_th
             assert victim.kill()
             await asyncio.sleep(SESSION + 1.5)  # others own the zombie's partitions and go on
             zombie.resume()
+            await eventually(lambda: armed.deaths["crash point"], 20)
             await asyncio.sleep(1)
         finally:
             for task in work[:2]:
@@ -54,7 +56,7 @@ async def test_a_kill_a_crash_point_and_a_zombie_under_load_change_nothing_in_th
             await asyncio.gather(*work[:2], return_exceptions=True)
         await load.flush()
         await load.send_poison()
-        await group.at_rest(30)
+        await group.at_rest(40)
         work[2].cancel()
         await asyncio.gather(work[2], return_exceptions=True)
         verdict = await judge(postgres_dsn, group.log)

@@ -66,10 +66,13 @@ class Subjects:
         self._closed: set[str] = set()
         self._made = 0
 
-    def text(self, least: int = 6, most: int = 30) -> str:
+    def text(self) -> str:
+        """A text that no other event has; one in eight is cut into several chunks."""
         self._made += 1
-        words = self._chance.choices(WORDS, k=self._chance.randint(least, most))
-        return f"note n{self._made}x{self._chance.getrandbits(24):06x}: {' '.join(words)}"
+        length = self._chance.randint(200, 500) if self._chance.random() < 0.12 else self._chance.randint(6, 30)
+        words = self._chance.choices(WORDS, k=length)
+        sentences = [" ".join(words[first : first + 14]) for first in range(0, length, 14)]
+        return f"note n{self._made}x{self._chance.getrandbits(24):06x}: {'. '.join(sentences)}."
 
     def next(self) -> list[Event]:
         """Some events of one subject, in the order of their versions."""
