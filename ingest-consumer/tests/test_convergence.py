@@ -30,7 +30,13 @@ runbook_events = st.builds(
 deletions = st.builds(deleted, st.sampled_from(["r1", "r2"]), st.integers(0, 5))
 comments = st.builds(
     lambda part, version, body, gone: source_event(
-        "OPS-1", version, kind="comment" if part else "ticket", part=part, body=body, deleted=gone and bool(part)
+        "OPS-1",
+        version,
+        kind="comment" if part else "ticket",
+        part=part,
+        salt=f"{body}{gone}",  # one id, one content
+        body=body,
+        deleted=gone and bool(part),
     ),
     st.sampled_from(["", "c1", "c2"]),
     st.integers(0, 4),

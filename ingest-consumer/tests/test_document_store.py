@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import asyncpg
 import numpy as np
 import pytest
 from index_state import Index, actual, expected
@@ -13,6 +14,7 @@ from ingest_fakes import deleted, deliveries_of, runbook, source_event, upserted
 
 from cairn_ingest_consumer import model as model_module
 from cairn_ingest_consumer.adapters import document_rows, document_store, ledger
+from cairn_ingest_consumer.adapters.spaces import PostgresSpaces
 from cairn_ingest_consumer.errors import Rejected
 from cairn_shared.errors import PermanentError, TransientError
 from cairn_shared.events import Event
@@ -189,15 +191,26 @@ async def test_the_epoch_grows_with_what_runbooks_say_and_with_nothing_else(inde
     assert await index.epoch() == 3
 
 
-async def test_the_first_write_claims_the_index_for_its_model_and_another_model_is_refused(index: Index) -> None:
+async def test_the_first_write_claims_the_index_for_its_model_and_another_model_gets_a_space_of_its_own(
+    index: Index,
+) -> None:
     await index.apply(upserted(runbook("r", "one"), 1))
-    assert await index.pool.fetchval("SELECT fingerprint FROM corpus_state") == index.models.fingerprint
+    first = index.models.fingerprint
+    assert await index.pool.fetchval("SELECT fingerprint FROM corpus_state") == first
     index.models.fingerprint = "another"
     late = upserted(runbook("r", "two"), 2)
-    with pytest.raises(TransientError, match="another embedding model"):
-        await index.apply(late)
-    assert await index.pool.fetchval("SELECT version FROM documents") == 1
-    assert await index.states([late]) == [None]
+    await index.apply(late)
+    assert await index.states([late]) == ["searchable"]
+    assert await index.pool.fetchval("SELECT fingerprint FROM corpus_state") == first
+    assert await index.pool.fetchval("SELECT count(*) FROM chunk_embeddings_384") == 0, "a vector of the former text"
+    [table] = [space.table for space in await PostgresSpaces(index.pool).all() if space.state == "building"]
+    assert [row[0] for row in await index.pool.fetch(f"SELECT fingerprint FROM {table}")] == ["another"]
+
+
+async def test_postgres_itself_refuses_a_vector_of_another_model(index: Index) -> None:
+    await index.apply(upserted(runbook("r", "one"), 1))
+    with pytest.raises(asyncpg.CheckViolationError):
+        await index.pool.execute("UPDATE chunk_embeddings_384 SET fingerprint = 'another'")
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 NOWHERE = "http://127.0.0.1:9"
 
 
-def settings(dsn: str, embedder: str = NOWHERE) -> RetrieverSettings:
-    return RetrieverSettings(pg_dsn=SecretStr(dsn), embedder_url=embedder, port=0, lexicon_max_age=0.0)
+def settings(dsn: str, embedder: str = NOWHERE, lexicon_max_age: float = 0.0) -> RetrieverSettings:
+    return RetrieverSettings(pg_dsn=SecretStr(dsn), embedder_url=embedder, port=0, lexicon_max_age=lexicon_max_age)
 
 
 @pytest.fixture
@@ -83,7 +83,16 @@ class TestSearch:
         await pool.execute("DELETE FROM steps")
         assert (await client.post("/search", json={"query": "drain"})).json()["results"] == []
 
-    async def test_new_words_are_found_at_once(self, pool: Pool, client: httpx.AsyncClient) -> None:
+    async def test_new_words_are_found_at_once(self, pool: Pool, postgres_dsn: str) -> None:
+        """Even where the frequencies of words are an hour old."""
+        app = create_app(settings(postgres_dsn, lexicon_max_age=3600.0))
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://retriever") as client,
+        ):
+            await self._write_and_find(pool, client)
+
+    async def _write_and_find(self, pool: Pool, client: httpx.AsyncClient) -> None:
         await write(pool, [Document("one", "First", ["Alpha."])])
         await client.post("/search", json={"query": "alpha"})
         await write(pool, [Document("two", "Second", ["Omega."])])
@@ -163,6 +172,7 @@ class TestIndexReports:
             "DELETE FROM chunk_embeddings_384 USING chunks c JOIN documents d USING (document_id)"
             " WHERE chunk_embeddings_384.chunk_id = c.chunk_id AND d.external_id = 'missing'"
         )
+        await pool.execute("ALTER TABLE chunk_embeddings_384 DROP CONSTRAINT one_model")
         await pool.execute(
             "UPDATE chunk_embeddings_384 e SET fingerprint = 'older' FROM chunks c JOIN documents d USING (document_id)"
             " WHERE e.chunk_id = c.chunk_id AND d.external_id = 'foreign'"

@@ -130,7 +130,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 async def recall(bench: Bench) -> float:
     """Mean share of the 20 nearest events that the index finds, with the settings of a search."""
     policy = RetrievalPolicy()
-    sources = Sources("events", Scope(SearchFilters()), policy, NOW, 20)
+    sources = Sources("events", Scope(SearchFilters()), policy, NOW, 20, "chunk_embeddings_384")
     connection = await asyncpg.connect(bench.dsn)
     shares = []
     try:

@@ -20,14 +20,16 @@ from cairn_gateway.sources.logs.translate import translate_records
 from cairn_gateway.sources.model import Delivery as Sent
 from cairn_gateway.sources.model import RunbookRepositories
 from cairn_ingest_consumer.adapters.document_store import PostgresDocumentStore
-from cairn_ingest_consumer.adapters.embedder import HttpEmbedder, HttpModelSource
+from cairn_ingest_consumer.adapters.embedder import http_endpoint
+from cairn_ingest_consumer.adapters.spaces import PostgresSpaces
+from cairn_ingest_consumer.embedders import Embedders
 from cairn_ingest_consumer.indexing import IndexDocuments
 from cairn_ingest_consumer.metrics import IngestMetrics
 from cairn_ingest_consumer.model import Delivery
 from cairn_retriever.app import create_app as create_retriever
 from cairn_retriever.settings import RetrieverSettings
 from cairn_shared.clock import SystemClock
-from cairn_shared.embedder_client import EmbedderClient, open_client
+from cairn_shared.embedder_client import open_client
 from cairn_shared.events import Event
 from cairn_shared.kafka.records import Record
 from cairn_shared.postgres import Pool, open_pool
@@ -58,8 +60,7 @@ async def index(pool: Pool, embedder_url: str) -> AsyncIterator[IndexDocuments]:
     async with open_client(embedder_url, 60) as client:
         yield IndexDocuments(
             PostgresDocumentStore(pool),
-            HttpModelSource(client),
-            HttpEmbedder(EmbedderClient(client)),
+            Embedders(PostgresSpaces(pool), [http_endpoint(client)], SystemClock()),
             IngestMetrics(CollectorRegistry()),
             SystemClock(),
         )

@@ -7,24 +7,28 @@ import signal
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
 from cairn_ingest_consumer.adapters.attempts import PostgresAttempts
 from cairn_ingest_consumer.adapters.dead_letter_topic import DeadLetterTopic
 from cairn_ingest_consumer.adapters.document_store import PostgresDocumentStore
-from cairn_ingest_consumer.adapters.embedder import HttpEmbedder, HttpModelSource
+from cairn_ingest_consumer.adapters.embedder import http_endpoint
 from cairn_ingest_consumer.adapters.ledger import PostgresLedger
+from cairn_ingest_consumer.adapters.spaces import PostgresSpaces
 from cairn_ingest_consumer.adapters.statistics import PostgresStatistics
+from cairn_ingest_consumer.embedders import Embedders, Endpoint
 from cairn_ingest_consumer.engine_metrics import EngineMetrics
 from cairn_ingest_consumer.health_server import HealthServer, serve
 from cairn_ingest_consumer.indexing import IndexDocuments
 from cairn_ingest_consumer.ingest import Ingest
 from cairn_ingest_consumer.isolation import Isolation
 from cairn_ingest_consumer.limits import PoisonLimit, PoisonPolicy
-from cairn_ingest_consumer.metrics import IngestMetrics
+from cairn_ingest_consumer.metrics import IngestMetrics, RebuildMetrics
 from cairn_ingest_consumer.model import PIPELINE
 from cairn_ingest_consumer.ports import EventHandler
+from cairn_ingest_consumer.rebuild import Rebuild
 from cairn_ingest_consumer.repositories.handler import SyncMetrics, SyncRepositories
 from cairn_ingest_consumer.repositories.sync import RepositorySync, SyncPolicy
 from cairn_ingest_consumer.settings import IngestSettings
@@ -95,22 +99,16 @@ async def _open(
     """Wait for the stores in any order, put the parts together."""
     pool = await stack.enter_async_context(open_pool(settings, SERVICE))
     readiness.register("postgres", lambda: ping(pool))
-    client = await stack.enter_async_context(open_client(settings.embedder_url, settings.embedder_timeout))
-    models = HttpModelSource(client)
-    await until_up("embedder", models.current)
-    embedder = EmbedderClient(client)
-
-    async def embedder_answers() -> None:
-        await embedder.model()
-
-    readiness.register("embedder", embedder_answers)
+    spaces, rebuild_metrics = PostgresSpaces(pool), RebuildMetrics(registry)
+    embedders = Embedders(spaces, await _endpoints(settings, stack, readiness, rebuild_metrics), clock)
+    await until_up("embedder", embedders.plan)
     client_id = f"{SERVICE}-{socket.gethostname()}"
     producer = await stack.enter_async_context(
         open_producer(settings, client_id, max_message_bytes=settings.kafka_max_message_bytes + HEADER_ALLOWANCE)
     )
     readiness.register("kafka", lambda: asyncio.to_thread(producer.ping))
     metrics = IngestMetrics(registry)
-    index = IndexDocuments(PostgresDocumentStore(pool), models, HttpEmbedder(embedder), metrics, clock)
+    index = IndexDocuments(PostgresDocumentStore(pool), embedders, metrics, clock)
     ledger = PostgresLedger(pool)
     handlers: Mapping[str, EventHandler] = {
         **dict.fromkeys(DOCUMENT_TYPES, index),
@@ -134,6 +132,8 @@ async def _open(
     )
     statistics = asyncio.create_task(_refresh(PostgresStatistics(pool, settings.ledger_days), settings, clock))
     stack.push_async_callback(_cancel, statistics)
+    rebuild = Rebuild(embedders, spaces, rebuild_metrics, clock, policy=settings.rebuild(), busy=lambda: index.busy)
+    stack.push_async_callback(_cancel, asyncio.create_task(rebuild.run()))
     observer = EngineMetrics(registry, clock)
     policy = settings.policy()
     engine = ConsumerEngine(
@@ -147,6 +147,23 @@ async def _open(
     )
     readiness.register("consumer", lambda: _consuming(engine, observer))
     return engine
+
+
+async def _endpoints(
+    settings: IngestSettings, stack: AsyncExitStack, readiness: Readiness, metrics: RebuildMetrics
+) -> list[Endpoint]:
+    """The embedders. A second one may be away: the rebuilding waits for it, ingest only if it has the model in use."""
+    endpoints: list[Endpoint] = []
+    for url in settings.embedder_urls():
+        client = await stack.enter_async_context(open_client(url, settings.embedder_timeout))
+        if not endpoints:
+            readiness.register("embedder", partial(_answers, EmbedderClient(client)))
+        endpoints.append(http_endpoint(client, metrics.truncated))
+    return endpoints
+
+
+async def _answers(embedder: EmbedderClient) -> None:
+    await embedder.model()
 
 
 async def _sync_handlers(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 Stage = Literal["read", "chunk", "embed", "write"]
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -72,3 +72,42 @@ class IngestMetrics:
     def dead_letter_failed(self) -> None:
         """A dead letter was not acknowledged."""
         self._dead_failed.inc()
+
+
+class RebuildMetrics:
+    """What the rebuilding of vectors reports."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._missing = Gauge(
+            "cairn_embedding_space_missing_chunks",
+            "Chunks without a vector of this model, when last looked.",
+            ["fingerprint"],
+            registry=registry,
+        )
+        self._filled = Counter(
+            "cairn_embedding_space_filled_chunks_total", "Chunks that were given a vector later.", registry=registry
+        )
+        self._truncated = Counter(
+            "cairn_embedding_space_truncated_chunks_total",
+            "Chunks of which a model with a shorter input saw the beginning only.",
+            registry=registry,
+        )
+        self._switches = Counter(
+            "cairn_embedding_space_switches_total", "Times that searches went over to another model.", registry=registry
+        )
+
+    def missing(self, fingerprint: str, chunks: int) -> None:
+        """A space was looked through."""
+        self._missing.labels(fingerprint).set(chunks)
+
+    def filled(self, chunks: int) -> None:
+        """A batch was filled."""
+        self._filled.inc(chunks)
+
+    def truncated(self, chunks: int) -> None:
+        """Texts were cut by the embedder."""
+        self._truncated.inc(chunks)
+
+    def switched(self) -> None:
+        """Searches use another model now."""
+        self._switches.inc()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -14,7 +15,10 @@ from cairn_shared.events import Event
 from cairn_shared.kafka.records import Record
 
 Vector = npt.NDArray[np.float32]
+Vectors = Mapping[str, Vector]
+"""Vectors of one model, by the SHA-256 of the text that they are of."""
 Outcome = Literal["searchable", "superseded"]
+SpaceState = Literal["active", "building", "retired", "dropped"]
 
 PIPELINE = "0001"
 """Version of rendering and chunking. A higher one (compared as text) writes the same version of a part again."""
@@ -161,4 +165,26 @@ class WriteResult:
 
     outcomes: dict[uuid.UUID, Outcome]
     epoch_grew: bool
-    chunks_written: int
+    vectors_written: int
+
+
+@dataclass(frozen=True)
+class Space:
+    """Where the vectors of one model are. Searches use the active one; one that is building becomes active."""
+
+    fingerprint: str
+    model: str
+    dimension: int
+    table: str | None
+    """None when it was dropped."""
+    state: SpaceState
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Filled:
+    """One batch: chunks that were without a vector, those that have one now, and after which one the next begins."""
+
+    seen: int
+    written: int
+    last: uuid.UUID

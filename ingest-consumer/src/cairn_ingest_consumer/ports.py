@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from cairn_ingest_consumer.collapse import Register
-from cairn_ingest_consumer.model import Delivery, KnownPart, LedgerNote, PreparedPart, Vector, WriteResult
+from cairn_ingest_consumer.model import (
+    Delivery,
+    Filled,
+    KnownPart,
+    LedgerNote,
+    PreparedPart,
+    Space,
+    Vector,
+    Vectors,
+    WriteResult,
+)
 from cairn_shared.kafka.dead_letters import Failure
 from cairn_shared.kafka.records import Record
 
@@ -34,23 +44,27 @@ class DocumentStore(Protocol):
 
     async def known_parts(self, keys: Iterable[Register]) -> dict[Register, KnownPart]: ...
 
-    async def vectors(self, document_ids: Iterable[uuid.UUID], fingerprint: str) -> dict[str, Vector]:
-        """Vectors that these documents have now, by the SHA-256 of the text that they are of."""
+    async def vectors(self, document_ids: Iterable[uuid.UUID], space: Space) -> dict[str, Vector]:
+        """Vectors of one model that these documents have now, by the SHA-256 of the text that they are of."""
         ...
 
     async def write(
         self,
         parts: Sequence[PreparedPart],
-        vectors: Mapping[str, Vector],
-        fingerprint: str | None,
+        vectors: Mapping[str, Vectors],
+        active: str | None,
         notes: Sequence[LedgerNote],
     ) -> WriteResult:
         """Write all of it or nothing, in one transaction; parts that are no news any more are passed over.
 
+        `vectors` are by fingerprint. A space for which a changed chunk has none loses that chunk's old one: a vector is
+        always of its chunk's present text. `active` is the fingerprint that searches used when the vectors were made.
+
         Raises:
-            ContentMoved: a part whose content was thought to be there has other content now.
+            ContentMoved: a part whose content was thought to be there has other content now, or searches use another
+                model now.
             PermanentError: PostgreSQL refuses the data.
-            TransientError: PostgreSQL is away, or the index is of another embedding model.
+            TransientError: PostgreSQL is away, or a vector cannot be of its space.
         """
         ...
 
@@ -97,12 +111,17 @@ class EmbeddingModel:
     dimension: int
     max_tokens: int
     count_tokens: Callable[[str], int]
+    name: str = ""
 
 
 class ModelSource(Protocol):
     """Tells which model the embedder has loaded."""
 
     async def current(self) -> EmbeddingModel: ...
+
+    async def refresh(self) -> None:
+        """Ask whether it is still the same; nothing happens when the embedder is away."""
+        ...
 
     def forget(self) -> None:
         """Ask the embedder again next time."""
@@ -119,4 +138,48 @@ class Embedder(Protocol):
             TextRefused: the embedder refuses one text for good.
             TransientError: it is away, its answer cannot be used, or it has another model.
         """
+        ...
+
+
+class Spaces(Protocol):
+    """The vectors of each model, in a table of their own."""
+
+    async def all(self) -> list[Space]:
+        """Every space that there ever was, the oldest first. Raises TransientError."""
+        ...
+
+    async def open(self, model: EmbeddingModel) -> None:
+        """Make a space for a model that has none; the very first becomes the one that searches use.
+
+        Raises:
+            TransientError: PostgreSQL is away, or cannot index vectors of so many dimensions.
+        """
+        ...
+
+
+EmbedTexts = Callable[[Mapping[str, str]], Awaitable[Mapping[str, Vector]]]
+"""Texts to vectors, both by the text's SHA-256; a text that has no vector is left out."""
+
+
+class FillableSpaces(Protocol):
+    """The same, for who fills them afterwards. Every method raises TransientError when PostgreSQL is away."""
+
+    async def fill(self, space: Space, after: uuid.UUID, limit: int, embed: EmbedTexts) -> Filled | None:
+        """Embed the next chunks without a vector, in the order of their ids, and write the vectors.
+
+        None when another replica is at it, or when there is no such chunk. A chunk that is being written, or was since
+        its text was read, is left for the next round. Raises whatever `embed` raises.
+        """
+        ...
+
+    async def missing(self, space: Space) -> int:
+        """Chunks without a vector."""
+        ...
+
+    async def note(self, space: Space, problem: str | None) -> None:
+        """Show why it does not get complete."""
+        ...
+
+    async def switch(self, space: Space) -> bool:
+        """Let searches use it, if it is still building and every chunk has its vector: both seen under a lock."""
         ...

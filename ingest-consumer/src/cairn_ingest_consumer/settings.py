@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
+from cairn_ingest_consumer.rebuild import RebuildPolicy
 from cairn_shared.events import TOPIC_EVENTS, TOPIC_REPO_CHANGES, TOPIC_RUNBOOKS
 from cairn_shared.kafka.policy import ConsumerPolicy
 from cairn_shared.repositories.hosts import RepositorySettings
 from cairn_shared.settings import (
-    EmbedderClientSettings,
+    EmbeddersClientSettings,
     KafkaSettings,
     MongoSettings,
     PostgresSettings,
@@ -18,7 +19,7 @@ from cairn_shared.settings import (
 )
 
 
-class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, EmbedderClientSettings, RepositorySettings):
+class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, EmbeddersClientSettings, RepositorySettings):
     """Environment variables of `python -m cairn_ingest_consumer`."""
 
     mongo_uri: Annotated[
@@ -59,6 +60,13 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, EmbedderC
     lexeme_interval: Annotated[float, Field(gt=0, description="Seconds between refreshes of word statistics.")] = 30.0
     ledger_days: Annotated[int, Field(ge=1, description="How long the ends of events are kept.")] = 90
     embedder_timeout: Annotated[float, Field(gt=0, description="Seconds for one request of some passages.")] = 30.0
+    rebuild_batch: Annotated[int, Field(ge=1, le=256, description="Chunks embedded at once for a new model.")] = 32
+    rebuild_share: Annotated[
+        float, Field(gt=0, le=1, description="Share of the time spent on embedding for a new model.")
+    ] = 0.5
+    rebuild_interval: Annotated[
+        float, Field(gt=0, description="Seconds between looks for vectors that are missing.")
+    ] = 15.0
     git_sha: Annotated[str | None, Field(description="Of the build, for dead letters.")] = None
 
     def mongo(self) -> MongoSettings | None:
@@ -68,6 +76,10 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, EmbedderC
         return MongoSettings(
             mongo_uri=self.mongo_uri, mongo_database=self.mongo_database, mongo_timeout=self.mongo_timeout
         )
+
+    def rebuild(self) -> RebuildPolicy:
+        """How vectors of another model come into being."""
+        return RebuildPolicy(batch=self.rebuild_batch, share=self.rebuild_share, interval=self.rebuild_interval)
 
     def topics(self) -> tuple[str, ...]:
         """What this replica consumes."""

@@ -12,8 +12,10 @@ from ingest_fakes import FINGERPRINT, FakeEmbedder, FakeModels, count_words, del
 from prometheus_client import CollectorRegistry
 
 from cairn_ingest_consumer.adapters.document_store import PostgresDocumentStore
+from cairn_ingest_consumer.adapters.spaces import PostgresSpaces
 from cairn_ingest_consumer.collapse import highest
 from cairn_ingest_consumer.documents import render
+from cairn_ingest_consumer.embedders import Embedders, Endpoint
 from cairn_ingest_consumer.indexing import IndexDocuments
 from cairn_ingest_consumer.metrics import IngestMetrics
 from cairn_ingest_consumer.model import MAIN_PART, PartWrite
@@ -122,8 +124,10 @@ class Index:
         self.models = FakeModels()
         self.embedder = FakeEmbedder()
         self.registry = CollectorRegistry()
+        endpoint = Endpoint(self.models, self.embedder, self.embedder)
+        self.embedders = Embedders(PostgresSpaces(pool), [endpoint], SystemClock())
         self.handler = IndexDocuments(
-            PostgresDocumentStore(pool), self.models, self.embedder, IngestMetrics(self.registry), SystemClock()
+            PostgresDocumentStore(pool), self.embedders, IngestMetrics(self.registry), SystemClock()
         )
 
     async def apply(self, *events: Event, first_offset: int = 0) -> None:

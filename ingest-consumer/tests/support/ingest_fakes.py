@@ -55,6 +55,9 @@ class FakeModels:
     async def current(self) -> EmbeddingModel:
         return EmbeddingModel(self.fingerprint, DIMENSION, 256, count_words)
 
+    async def refresh(self) -> None:
+        pass
+
     def forget(self) -> None:
         pass
 
@@ -112,11 +115,13 @@ def deleted(runbook_id: str, version: int) -> Event:
     )
 
 
-def source_event(subject: str, version: int, *, kind: str = "ticket", part: str = "", **fields: Any) -> Event:
+def source_event(
+    subject: str, version: int, *, kind: str = "ticket", part: str = "", salt: str = "", **fields: Any
+) -> Event:
     return make_event(
         kind,  # type: ignore[arg-type]
         source="jira",
-        source_id=f"{subject}|{part}|{version}",
+        source_id=f"{subject}|{part}|{version}{salt}",
         subject=subject,
         version=version,
         occurred_at=EPOCH + timedelta(seconds=version),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from cairn_retriever.adapters.postgres_index import PostgresIndex
 from cairn_retriever.adapters.postgres_reports import PostgresReports
-from cairn_retriever.adapters.query_embedder import CachedQueryEmbedder
+from cairn_retriever.adapters.query_embedder import CachedQueryEmbedder, QueryEmbedders
 from cairn_retriever.dependencies import State
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.policy import RetrievalPolicy
@@ -40,14 +40,11 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with (
             open_pool(settings, "cairn-retriever") as pool,
-            open_client(settings.embedder_url, settings.embedder_timeout) as client,
+            AsyncExitStack() as clients,
         ):
             readiness.register("postgres", lambda: ping(pool))
-            embedder = CachedQueryEmbedder(
-                EmbedderClient(client),
-                metrics,
-                size=settings.query_vector_cache,
-                timeout=settings.query_embed_timeout,
+            embedder = QueryEmbedders(
+                [await _embedder(settings, clients, metrics, url) for url in settings.embedder_urls()]
             )
             index = PostgresIndex(pool, time, policy, metrics, settings.lexicon_max_age)
             app.state.cairn = State(Searcher(index, embedder, time, metrics, policy), PostgresReports(pool))
@@ -56,3 +53,12 @@ def create_app(
     app = create_service("cairn-retriever", settings, readiness, registry, lifespan=lifespan, description=DESCRIPTION)
     app.include_router(router)
     return app
+
+
+async def _embedder(
+    settings: RetrieverSettings, clients: AsyncExitStack, metrics: Metrics, url: str
+) -> CachedQueryEmbedder:
+    client = await clients.enter_async_context(open_client(url, settings.embedder_timeout))
+    return CachedQueryEmbedder(
+        EmbedderClient(client), metrics, size=settings.query_vector_cache, timeout=settings.query_embed_timeout
+    )

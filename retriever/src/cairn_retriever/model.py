@@ -52,6 +52,8 @@ class CorpusState:
     average_length: float
     refreshed: bool
     thresholds: Mapping[str, Any]
+    vectors: str | None
+    """The table that holds the vectors of `fingerprint`."""
 
 
 @dataclass(frozen=True, slots=True)

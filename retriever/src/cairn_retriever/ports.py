@@ -25,8 +25,12 @@ class QueryVectors:
 class QueryEmbedder(Protocol):
     """Text to vectors."""
 
-    async def embed(self, text: str, extra: str | None) -> QueryVectors:
-        """Vectors of unit length. Raises TransientError when the embedder is away or too slow."""
+    async def embed(self, text: str, extra: str | None, fingerprint: str | None = None) -> QueryVectors:
+        """Vectors of unit length, of the model that served last, or of the one with this fingerprint.
+
+        Raises:
+            TransientError: the embedder is away or too slow, or none has that model.
+        """
         ...
 
 

@@ -11,7 +11,17 @@ from typing import Any
 from cairn_retriever import gate
 from cairn_retriever.lexical import Bm25, idf, selecting, weigh
 from cairn_retriever.metrics import Metrics
-from cairn_retriever.model import EVENT, RUNBOOK, Candidate, Lexicon, ParsedQuery, Prepared, Ranking, WeightedLexeme
+from cairn_retriever.model import (
+    EVENT,
+    RUNBOOK,
+    Candidate,
+    CorpusState,
+    Lexicon,
+    ParsedQuery,
+    Prepared,
+    Ranking,
+    WeightedLexeme,
+)
 from cairn_retriever.policy import RetrievalPolicy
 from cairn_retriever.ports import Hints, Index, QueryEmbedder, QueryVectors, Snapshot
 from cairn_retriever.query import clean, parse
@@ -66,9 +76,10 @@ class Searcher:
             read = await preparing
         finally:
             preparing.cancel()
-        vectors, degraded = _of_this_corpus(vectors, degraded, read.prepared.state.fingerprint)
         watch.lap("prepare_ms")
         async with self._index.snapshot(request.filters, request.k, self._clock.now()) as snapshot:
+            if vectors is not None and vectors.fingerprint != snapshot.state.fingerprint:
+                vectors, degraded = await self._of_this_corpus(vectors, query, request, snapshot.state)
             candidates = await self._find(snapshot, request, read, vectors)
             watch.lap("candidates_ms")
             ranking = self._rank(candidates, request, read)
@@ -106,12 +117,26 @@ class Searcher:
             frozenset(one for one in query.identifiers if 0 < holders.get(one, 0) <= limit),
         )
 
-    async def _embed(self, query: ParsedQuery, request: SearchRequest) -> tuple[QueryVectors | None, list[str]]:
+    async def _of_this_corpus(
+        self, vectors: QueryVectors, query: ParsedQuery, request: SearchRequest, state: CorpusState
+    ) -> tuple[QueryVectors | None, list[str]]:
+        """Vectors of another model must not be compared with the corpus: who has its model is asked, if anybody has."""
+        if state.fingerprint is None:
+            return None, []
+        again, _ = await self._embed(query, request, state.fingerprint)
+        if again is not None:
+            return again, []
+        log.error("no embedder has the model of the index", embedder=vectors.fingerprint, index=state.fingerprint)
+        return None, [OTHER_MODEL]
+
+    async def _embed(
+        self, query: ParsedQuery, request: SearchRequest, fingerprint: str | None = None
+    ) -> tuple[QueryVectors | None, list[str]]:
         if request.mode == "keyword" or not query.embed_text.strip():
             return None, []
         extra = clean(request.extra_query).strip() if request.extra_query else None
         try:
-            return await self._embedder.embed(query.embed_text, extra or None), []
+            return await self._embedder.embed(query.embed_text, extra or None, fingerprint), []
         except TransientError as exc:
             log.warning("searching without vectors", error=exc.detail)
         except CairnError as exc:
@@ -196,16 +221,6 @@ class Searcher:
             },
             "runbook_chunks": read.runbooks.chunks,
         }
-
-
-def _of_this_corpus(
-    vectors: QueryVectors | None, degraded: list[str], fingerprint: str | None
-) -> tuple[QueryVectors | None, list[str]]:
-    """Vectors of another model than the corpus has must not be compared with it."""
-    if vectors is not None and fingerprint is not None and vectors.fingerprint != fingerprint:
-        log.error("the embedder has another model than the index", embedder=vectors.fingerprint, index=fingerprint)
-        return None, [*degraded, OTHER_MODEL]
-    return vectors, degraded
 
 
 class _Watch:

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cairn_shared.settings import EmbedderClientSettings, PostgresSettings, ServiceSettings
+from cairn_shared.settings import EmbeddersClientSettings, PostgresSettings, ServiceSettings
 
 
-class RetrieverSettings(ServiceSettings, PostgresSettings, EmbedderClientSettings):
+class RetrieverSettings(ServiceSettings, PostgresSettings, EmbeddersClientSettings):
     """Where things are, and what a search may cost."""
 
     port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on.")] = 8002

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from cairn_retriever.model import Vector
 from cairn_retriever.ports import QueryVectors
 from cairn_shared.api.search import SearchResponse
-from cairn_shared.errors import Unavailable
+from cairn_shared.errors import TransientError, Unavailable
 from cairn_shared.events import document_id
 from cairn_shared.identifiers import identifiers, searchable_text
 
@@ -59,9 +59,11 @@ class BagEmbedder:
         self.fingerprint = FINGERPRINT
         self.asked: list[str] = []
 
-    async def embed(self, text: str, extra: str | None) -> QueryVectors:
+    async def embed(self, text: str, extra: str | None, fingerprint: str | None = None) -> QueryVectors:
         if self.away:
             raise Unavailable("embedder")
+        if fingerprint not in {None, self.fingerprint}:
+            raise TransientError("no embedder has the model of the index")
         self.asked.append(text)
         return QueryVectors(self.fingerprint, bag_of_words(text), bag_of_words(extra) if extra else None)
 
@@ -129,6 +131,7 @@ async def write(pool: Pool, documents: Sequence[Document], *, fingerprint: str =
     for document in documents:
         _add(rows, document, fingerprint)
     async with pool.acquire() as connection, connection.transaction():
+        await connection.execute("SELECT open_embedding_space($1, 'a model of tests', 384)", fingerprint)
         await connection.executemany(
             "INSERT INTO documents (document_id, kind, source, external_id, title, service, alerts, links, path, version,"
             " content_sha, occurred_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11)",
@@ -156,7 +159,7 @@ async def write(pool: Pool, documents: Sequence[Document], *, fingerprint: str =
             " VALUES ($1, $2, $3, $4, $5)",
             rows["vectors"],
         )
-        await connection.execute("UPDATE corpus_state SET epoch = epoch + 1, fingerprint = $1", fingerprint)
+        await connection.execute("UPDATE corpus_state SET epoch = epoch + 1")
 
 
 def _add(rows: dict[str, list[tuple[object, ...]]], document: Document, fingerprint: str) -> None:

@@ -76,6 +76,19 @@ class EmbedderClientSettings(Settings):
     embedder_timeout: Annotated[float, Field(gt=0, description="Seconds for one request.")] = 10.0
 
 
+class EmbeddersClientSettings(EmbedderClientSettings):
+    """Where the embedder is, and another one during a change of models."""
+
+    embedder_next_url: Annotated[
+        str | None,
+        Field(pattern=r"^https?://", description="An embedder with another model, to change to or to go back to."),
+    ] = None
+
+    def embedder_urls(self) -> tuple[str, ...]:
+        """Every embedder, in the order of preference of the settings."""
+        return (self.embedder_url, *([self.embedder_next_url] if self.embedder_next_url else []))
+
+
 class RetrieverClientSettings(Settings):
     """Where the retriever is."""
 

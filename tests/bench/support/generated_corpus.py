@@ -106,12 +106,12 @@ async def load(dsn: str, shape: Shape, *, now: datetime = NOW) -> None:
             "SELECT indexdef FROM pg_indexes WHERE indexname = 'chunk_embeddings_384_hnsw'"
         )
         await connection.execute("DROP INDEX chunk_embeddings_384_hnsw")
+        await connection.execute("SELECT open_embedding_space($1, 'generated', 384)", FINGERPRINT)
         for batch in _batches(generator, now):
             await _copy(connection, batch)
         await connection.execute(
-            "UPDATE corpus_state SET epoch = 1, fingerprint = $1, refreshed_at = now(),"
-            " chunks = (SELECT count(*) FROM chunks), average_length = (SELECT avg(length(tsv)) FROM chunks)",
-            FINGERPRINT,
+            "UPDATE corpus_state SET epoch = 1, refreshed_at = now(),"
+            " chunks = (SELECT count(*) FROM chunks), average_length = (SELECT avg(length(tsv)) FROM chunks)"
         )
         await connection.execute(
             "INSERT INTO lexeme_df SELECT word, ndoc FROM ts_stat('SELECT tsv FROM chunks')", timeout=300

@@ -1,6 +1,7 @@
 """The statements of the write path, and the rows that go into them.
 
 Rows travel as one JSON parameter: `jsonb_to_recordset` takes arrays of unequal length, which `unnest` does not.
+`{table}` is that of an embedding space; its name comes from PostgreSQL, which made it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ FROM unnest($1::uuid[], $2::text[]) AS k(document_id, part) JOIN document_parts 
 """
 
 VECTORS = """
-SELECT c.embed_sha, e.embedding FROM chunks c JOIN chunk_embeddings_384 e USING (chunk_id)
-WHERE c.document_id = ANY($1::uuid[]) AND e.fingerprint = $2
+SELECT c.embed_sha, e.embedding FROM chunks c JOIN {table} e USING (chunk_id) WHERE c.document_id = ANY($1::uuid[])
 """
 
 INSERT_STUBS = """
@@ -79,8 +79,8 @@ DELETE_HIDDEN_STEPS = "DELETE FROM steps WHERE document_id = ANY($1::uuid[])"
 
 PRESENT_CHUNKS = """
 SELECT c.chunk_id, c.embed_sha, e.kind, e.occurred_at
-FROM chunks c JOIN chunk_embeddings_384 e USING (chunk_id)
-WHERE c.document_id = ANY($1::uuid[]) AND e.fingerprint = $2
+FROM chunks c JOIN {table} e USING (chunk_id)
+WHERE c.document_id = ANY($1::uuid[])
 """
 
 DELETE_STEPS = """
@@ -124,15 +124,15 @@ WHERE (c.kind, c.text, c.embed_sha, c.occurred_at, c.tsv)
 """
 
 UPSERT_VECTORS = """
-INSERT INTO chunk_embeddings_384 (chunk_id, kind, occurred_at, fingerprint, embedding) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO {table} (chunk_id, kind, occurred_at, fingerprint, embedding) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (chunk_id) DO UPDATE SET
     kind = excluded.kind, occurred_at = excluded.occurred_at, fingerprint = excluded.fingerprint,
     embedding = excluded.embedding
 """
 
-NOTE_CORPUS = """
-UPDATE corpus_state SET epoch = epoch + $1::int, fingerprint = coalesce(fingerprint, $2::text) RETURNING fingerprint
-"""
+DELETE_VECTORS = "DELETE FROM {table} WHERE chunk_id = ANY($1::uuid[])"
+
+GROW_EPOCH = "UPDATE corpus_state SET epoch = epoch + 1"
 
 
 def stub_rows(parts: Iterable[PreparedPart]) -> str:

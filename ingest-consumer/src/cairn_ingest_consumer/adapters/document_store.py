@@ -17,6 +17,7 @@ import numpy as np
 
 from cairn_ingest_consumer.adapters import document_rows as sql
 from cairn_ingest_consumer.adapters.ledger import Entry, settle
+from cairn_ingest_consumer.adapters.spaces import SHARE_SPACES, read_spaces
 from cairn_ingest_consumer.collapse import Register, is_same_content
 from cairn_ingest_consumer.errors import ContentMoved
 from cairn_ingest_consumer.model import (
@@ -26,15 +27,14 @@ from cairn_ingest_consumer.model import (
     Outcome,
     PreparedPart,
     Rank,
+    Space,
     Vector,
+    Vectors,
     WriteResult,
 )
 from cairn_shared.crashpoints import crash_at
 from cairn_shared.errors import CairnError, TransientError
 from cairn_shared.postgres import Connection, Pool, translate
-
-DIMENSION = 384
-"""Of the table chunk_embeddings_384."""
 
 
 class PostgresDocumentStore:
@@ -50,10 +50,12 @@ class PostgresDocumentStore:
         except Exception as exc:
             raise translate(exc) from exc
 
-    async def vectors(self, document_ids: Iterable[uuid.UUID], fingerprint: str) -> dict[str, Vector]:
+    async def vectors(self, document_ids: Iterable[uuid.UUID], space: Space) -> dict[str, Vector]:
         """As `ports.DocumentStore.vectors`."""
+        if space.table is None:
+            return {}
         try:
-            rows = await self._pool.fetch(sql.VECTORS, list(document_ids), fingerprint)
+            rows = await self._pool.fetch(sql.VECTORS.format(table=space.table), list(document_ids))
         except Exception as exc:
             raise translate(exc) from exc
         return {row["embed_sha"]: np.asarray(row["embedding"].to_numpy(), dtype=np.float32) for row in rows}
@@ -61,15 +63,14 @@ class PostgresDocumentStore:
     async def write(
         self,
         parts: Sequence[PreparedPart],
-        vectors: Mapping[str, Vector],
-        fingerprint: str | None,
+        vectors: Mapping[str, Vectors],
+        active: str | None,
         notes: Sequence[LedgerNote],
     ) -> WriteResult:
         """As `ports.DocumentStore.write`."""
-        _check(vectors)
         try:
             async with self._pool.acquire() as connection, connection.transaction():
-                result = await _Write(connection, parts, vectors, fingerprint).run(notes)
+                result = await _Write(connection, parts, vectors, active).run(notes)
                 crash_at("in_transaction")
                 return result
         except CairnError:
@@ -85,31 +86,49 @@ class _Write:
         self,
         connection: Connection,
         parts: Sequence[PreparedPart],
-        vectors: Mapping[str, Vector],
-        fingerprint: str | None,
+        vectors: Mapping[str, Vectors],
+        active: str | None,
     ) -> None:
         self._connection = connection
         self._parts = {part.write.key: part for part in sorted(parts, key=lambda part: part.write.key)}
         self._vectors = vectors
-        self._fingerprint = fingerprint
+        self._active = active
+        self._spaces: list[Space] = []
 
     async def run(self, notes: Sequence[LedgerNote]) -> WriteResult:
         won: dict[Register, PreparedPart] = {}
         epoch_grew = False
-        chunks = 0
+        written = 0
         if self._parts:
+            if any(part.steps for part in self._parts.values()):
+                await self._hold_spaces()
             before = await self._lock()
             won = await self._claim(before)
             await self._update_documents(won)
-            chunks = await self._replace_content(won)
+            written = await self._replace_content(won)
             epoch_grew = any(_changes_answers(part, before.get(key)) for key, part in won.items())
-            await self._note_corpus(epoch_grew=epoch_grew)
+            if epoch_grew:
+                await self._connection.execute(sql.GROW_EPOCH)
             same = {key for key, part in self._parts.items() if key in before and before[key].rank == part.write.rank}
         else:
             same = set()
         outcomes = {_event_id(note): _outcome(note, won, same) for note in notes}
         await settle(self._connection, _entries(notes, outcomes))
-        return WriteResult(outcomes, epoch_grew, chunks)
+        return WriteResult(outcomes, epoch_grew, written)
+
+    async def _hold_spaces(self) -> None:
+        """Which models there are, and that it stays so; before any row is locked, so that a switch waits for us only.
+
+        Raises:
+            ContentMoved: searches use another model than when the vectors were made.
+        """
+        await self._connection.execute(SHARE_SPACES)
+        spaces = await read_spaces(self._connection)
+        if self._active != next((space.fingerprint for space in spaces if space.state == "active"), None):
+            raise ContentMoved("searches use another embedding model since")
+        self._spaces = [space for space in spaces if space.table]
+        for space in self._spaces:
+            _check(self._vectors.get(space.fingerprint, {}), space)
 
     async def _lock(self) -> dict[Register, KnownPart]:
         """Lock the documents, made where they are missing; what is held of the parts cannot change from here on."""
@@ -140,7 +159,7 @@ class _Write:
         if not visible:
             return 0
         documents, names = [key[0] for key in visible], [key[1] for key in visible]
-        present = await self._connection.fetch(sql.PRESENT_CHUNKS, documents, self._fingerprint or "")
+        present = {space: await self._present(space, documents) for space in self._spaces}
         steps = [step for part in visible.values() for step in part.steps or ()]
         chunk_ids = [chunk.chunk_id for step in steps for chunk in step.chunks]
         await self._connection.execute(sql.DELETE_STEPS, documents, names, [step.step_id for step in steps])
@@ -149,34 +168,37 @@ class _Write:
             return 0
         await self._connection.execute(sql.UPSERT_STEPS, sql.step_rows(visible.values()))
         await self._connection.execute(sql.UPSERT_CHUNKS, sql.chunk_rows(visible.values()))
-        rows = self._vector_rows(visible, {tuple(row) for row in present})
-        await self._connection.executemany(sql.UPSERT_VECTORS, rows)
-        return len(rows)
+        return sum([await self._write_vectors(space, visible, present[space]) for space in self._spaces])
 
-    def _vector_rows(self, visible: Mapping[Register, PreparedPart], present: set[tuple[Any, ...]]) -> list[Any]:
-        """Vectors of chunks whose text, model or time changed; the others' rows are not touched."""
-        return [
-            (chunk.chunk_id, part.write.kind, part.write.decays_from, self._fingerprint, self._vectors[chunk.embed_sha])
+    async def _present(self, space: Space, documents: list[uuid.UUID]) -> set[tuple[Any, ...]]:
+        rows = await self._connection.fetch(sql.PRESENT_CHUNKS.format(table=space.table), documents)
+        return {tuple(row) for row in rows}
+
+    async def _write_vectors(
+        self, space: Space, visible: Mapping[Register, PreparedPart], present: set[tuple[Any, ...]]
+    ) -> int:
+        """Vectors of chunks whose text or time changed; the others' rows are not touched.
+
+        Without a vector of this model the chunk loses the one of its former text.
+        """
+        vectors = self._vectors.get(space.fingerprint, {})
+        changed = [
+            (part.write, chunk)
             for part in visible.values()
             for step in part.steps or ()
             for chunk in step.chunks
             if (chunk.chunk_id, chunk.embed_sha, part.write.kind, part.write.decays_from) not in present
         ]
-
-    async def _note_corpus(self, *, epoch_grew: bool) -> None:
-        """Grow the epoch; claim the index for this embedding model when it is nobody's yet.
-
-        Raises:
-            TransientError: the index is of another model; its vectors must not be mixed with ours.
-        """
-        present = await self._connection.fetchval("SELECT fingerprint FROM corpus_state")
-        if epoch_grew or (self._fingerprint and present is None):
-            present = await self._connection.fetchval(sql.NOTE_CORPUS, int(epoch_grew), self._fingerprint)
-        if self._fingerprint and present != self._fingerprint:
-            raise TransientError(
-                f"the index holds vectors of another embedding model ({present}): give the embedder that model back, "
-                "or begin with an empty database"
-            )
+        without = [chunk.chunk_id for _, chunk in changed if chunk.embed_sha not in vectors]
+        if without:
+            await self._connection.execute(sql.DELETE_VECTORS.format(table=space.table), without)
+        rows = [
+            (chunk.chunk_id, write.kind, write.decays_from, space.fingerprint, vectors[chunk.embed_sha])
+            for write, chunk in changed
+            if chunk.embed_sha in vectors
+        ]
+        await self._connection.executemany(sql.UPSERT_VECTORS.format(table=space.table), rows)
+        return len(rows)
 
 
 async def _known_parts(connection: Connection | Pool, keys: Iterable[Register]) -> dict[Register, KnownPart]:
@@ -190,11 +212,11 @@ async def _known_parts(connection: Connection | Pool, keys: Iterable[Register]) 
     }
 
 
-def _check(vectors: Mapping[str, Vector]) -> None:
+def _check(vectors: Vectors, space: Space) -> None:
     """Wrong vectors never reach the transaction: pgvector would refuse some and store others (research §2, 23)."""
     for vector in vectors.values():
-        if vector.shape != (DIMENSION,):
-            raise TransientError(f"the index takes {DIMENSION} dimensions, the embedder gives {vector.shape}")
+        if vector.shape != (space.dimension,):
+            raise TransientError(f"{space.model} has {space.dimension} dimensions, the embedder gives {vector.shape}")
         if not np.all(np.isfinite(vector)) or not np.any(vector):
             raise TransientError("a vector is zero or not finite")
 

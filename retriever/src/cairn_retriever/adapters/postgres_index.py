@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 MANY = 200
 """Steps with an identifier are counted up to here."""
 
+STATE_COLUMNS = """epoch, fingerprint, chunks, average_length, refreshed_at IS NOT NULL AS refreshed, thresholds,
+       (SELECT table_name FROM embedding_spaces s WHERE s.fingerprint = corpus_state.fingerprint) AS vectors"""
+
 # Everything that is known of a query without its vector, in one row.
-PREPARE = """
-SELECT epoch, fingerprint, chunks, average_length, refreshed_at IS NOT NULL AS refreshed, thresholds, q.lexemes,
+PREPARE = f"""
+SELECT {STATE_COLUMNS}, q.lexemes,
        ARRAY(
            SELECT coalesce(f.ndoc, 0) FROM unnest(q.lexemes) WITH ORDINALITY AS asked(lexeme, place)
            LEFT JOIN lexeme_df f USING (lexeme) ORDER BY place
@@ -44,7 +47,7 @@ SELECT epoch, fingerprint, chunks, average_length, refreshed_at IS NOT NULL AS r
            FROM unnest($2::text[]) WITH ORDINALITY AS asked(identifier, place) ORDER BY place
        ) AS holders
 FROM corpus_state, (SELECT tsvector_to_array(to_tsvector('english', $1)) AS lexemes) AS q
-"""
+"""  # noqa: S608 - columns written above
 
 # The name of a file is what stands between the last `/` and the last `.`: the expression of an index.
 ROUTES = """
@@ -76,12 +79,12 @@ EVENT_SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'c
 
 # The settings end with the transaction, so that the next checkout has the defaults.
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-STATE = """
-SELECT epoch, fingerprint, chunks, average_length, refreshed_at IS NOT NULL AS refreshed, thresholds,
+STATE = f"""
+SELECT {STATE_COLUMNS},
        set_config('hnsw.ef_search', $1, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
        set_config('hnsw.max_scan_tuples', $2, true), set_config('jit', 'off', true)
 FROM corpus_state
-"""
+"""  # noqa: S608 - columns written above
 
 LEXICON = "SELECT word, ndoc FROM ts_stat('SELECT tsv FROM chunks WHERE kind = ''runbook''')"
 LEXICON_SIZE = "SELECT count(*) AS chunks, coalesce(avg(length(tsv)), 0) AS average FROM chunks WHERE kind = 'runbook'"
@@ -175,7 +178,6 @@ class PostgresIndex:
         limit = max(limits.each, 2 * k)
         scope = Scope(filters)
         halves: tuple[Half, ...] = ("runbooks", "events")
-        sources = [Sources(half, scope, self._policy, now, limit) for half in halves if scope.includes(half)]
         try:
             async with self._pool.acquire() as connection:
                 await connection.execute(BEGIN)
@@ -183,7 +185,13 @@ class PostgresIndex:
                     ef_search = min(1000, max(limits.ef_search, 2 * limit))
                     row = await connection.fetchrow(STATE, str(ef_search), str(limits.max_scan_tuples))
                     assert row is not None
-                    yield PostgresSnapshot(connection, _state(row), sources)
+                    state = _state(row)
+                    sources = [
+                        Sources(half, scope, self._policy, now, limit, state.vectors)
+                        for half in halves
+                        if scope.includes(half)
+                    ]
+                    yield PostgresSnapshot(connection, state, sources)
                 finally:
                     await connection.execute("ROLLBACK")
         except Exception as exc:
@@ -199,6 +207,7 @@ def _state(row: Any) -> CorpusState:
         average_length=row["average_length"],
         refreshed=row["refreshed"],
         thresholds=orjson.loads(thresholds) if isinstance(thresholds, str) else thresholds,
+        vectors=row["vectors"],
     )
 
 

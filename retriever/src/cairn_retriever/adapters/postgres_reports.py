@@ -29,10 +29,9 @@ SELECT (SELECT coalesce(jsonb_object_agg(kind, n), '{}') FROM
 FROM corpus_state
 """
 
-EMBEDDING_TABLES = """
-SELECT relname FROM pg_class
-WHERE relkind IN ('r', 'p') AND relname ~ '^chunk_embeddings_[0-9]+$' AND relnamespace = current_schema()::regnamespace
-ORDER BY relname
+SPACES = """
+SELECT fingerprint, model, dimension, table_name, state, started_at, completed_at, retired_at, problem
+FROM embedding_space_states ORDER BY started_at, fingerprint
 """
 
 DOCUMENTS = """
@@ -52,10 +51,10 @@ FROM page CROSS JOIN LATERAL (
 ORDER BY page.document_id
 """
 
-# A vector of unit length, of the model that searches use.
+# A vector of unit length, of the model that searches use. A halfvec has a norm as a vector.
 SOUND = """EXISTS (
     SELECT 1 FROM {table} e WHERE e.chunk_id = c.chunk_id
-    AND e.fingerprint = (SELECT fingerprint FROM corpus_state) AND abs(vector_norm(e.embedding) - 1) < 0.01
+    AND e.fingerprint = (SELECT fingerprint FROM corpus_state) AND abs(vector_norm(e.embedding::vector) - 1) < 0.01
 )"""
 
 LEDGER = """
@@ -75,6 +74,7 @@ class PostgresReports:
         try:
             async with self._pool.acquire() as connection:
                 row = await connection.fetchrow(STATUS)
+                spaces = [await _space(connection, space) for space in await connection.fetch(SPACES)]
         except Exception as exc:
             raise translate(exc) from exc
         assert row is not None
@@ -90,6 +90,7 @@ class PostgresReports:
                 "ledger": _object(row["ledger"]),
                 "pgvector": row["pgvector"],
                 "frequencies_refreshed_at": row["refreshed_at"],
+                "embedding_spaces": spaces,
             },
         )
 
@@ -132,9 +133,17 @@ class PostgresReports:
         return LedgerAnswer(entries=[LedgerEntry(**dict(row)) for row in rows])
 
 
+async def _space(connection: Connection, row: Any) -> dict[str, Any]:
+    """One embedding model: its state, and of how many chunks there is a vector."""
+    space = dict(row)
+    table = space.pop("table_name")
+    space["chunks"] = await connection.fetchval(f"SELECT count(*) FROM {table}") if table else 0  # noqa: S608
+    return space
+
+
 async def _sound(connection: Connection) -> str:
-    tables = await connection.fetch(EMBEDDING_TABLES)
-    return " OR ".join(SOUND.format(table=row["relname"]) for row in tables) or "false"
+    active = next((row for row in await connection.fetch(SPACES) if row["state"] == "active"), None)
+    return "false" if active is None else SOUND.format(table=active["table_name"])
 
 
 def _object(value: Any) -> dict[str, int]:

@@ -69,7 +69,14 @@ class PostgresSnapshot:
     async def _filled(
         self, named: Sequence[tuple[str, Statement]], hints: Hints, vectors: QueryVectors | None, lexical: LexicalPolicy
     ) -> list[Candidate]:
-        statement = candidates([proposal for _, proposal in named], hints.lexemes, hints.identifiers, vectors, lexical)
+        statement = candidates(
+            [proposal for _, proposal in named],
+            hints.lexemes,
+            hints.identifiers,
+            vectors,
+            table=self.state.vectors,
+            lexical=lexical,
+        )
         rows = await self._connection.fetch(statement.text, *statement.args)
         scale = greatest_weight(lexical)
         names = [name for name, _ in named]

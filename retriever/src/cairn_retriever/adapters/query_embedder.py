@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from cairn_retriever.model import Vector
 from cairn_retriever.ports import QueryVectors
 from cairn_shared.api.embedding import EmbedRequest
 from cairn_shared.embedder_client import EmbedderClient
+from cairn_shared.errors import TransientError
 
 
 class CachedQueryEmbedder:
@@ -65,3 +67,24 @@ class CachedQueryEmbedder:
             self._vectors[text] = np.array(vector, dtype=np.float32)
             while len(self._vectors) > self._size:
                 self._vectors.popitem(last=False)
+
+
+class QueryEmbedders:
+    """`QueryEmbedder` over the embedders that there are: one, or two while the model is being changed."""
+
+    def __init__(self, embedders: Sequence[CachedQueryEmbedder]) -> None:
+        self._embedders = list(embedders)
+
+    async def embed(self, text: str, extra: str | None, fingerprint: str | None = None) -> QueryVectors:
+        """As `QueryEmbedder.embed`. Who served is asked first the next time."""
+        failure: TransientError | None = None
+        for one in list(self._embedders):
+            try:
+                vectors = await one.embed(text, extra)
+            except TransientError as exc:
+                failure = failure or exc
+                continue
+            if fingerprint in {None, vectors.fingerprint}:
+                self._embedders.sort(key=lambda other: other is not one)
+                return vectors
+        raise failure or TransientError("no embedder has the model of the index")

@@ -35,7 +35,8 @@ class Statement:
 class Sources:
     """The statements that propose candidates of one half of the corpus, for one request.
 
-    `without` leaves out steps whose content has one of these hashes. Limits are written into the text, so that a plan
+    `vectors` is the table of the model in use. `without` leaves out steps whose content has one of these hashes.
+    Limits are written into the text, so that a plan
     made for any values knows them.
     """
 
@@ -44,6 +45,7 @@ class Sources:
     policy: RetrievalPolicy
     now: datetime
     limit: int
+    vectors: str | None
     without: Sequence[str] = ()
 
     def exact(self, vector: Vector) -> Statement:
@@ -53,7 +55,7 @@ class Sources:
         if self._filtered:
             inside = f"e.chunk_id IN (SELECT c.chunk_id FROM {CHUNKS} WHERE {self._conditions(args)})"
         return Statement(
-            f"SELECT e.chunk_id FROM {embeddings(vector)} e WHERE {inside}"
+            f"SELECT e.chunk_id FROM {self.vectors} e WHERE {inside}"
             f" ORDER BY (e.embedding <=> $1) + 0, e.chunk_id LIMIT {self.limit}",
             args,
         )
@@ -62,7 +64,7 @@ class Sources:
         """The nearest by the HNSW index, which goes on until `limit` of them pass the filters."""
         args: list[Any] = [vector]
         return Statement(
-            f"SELECT e.chunk_id FROM {embeddings(vector)} e WHERE {half(self.half, 'e')}{self._row_filters(args)}"
+            f"SELECT e.chunk_id FROM {self.vectors} e WHERE {half(self.half, 'e')}{self._row_filters(args)}"
             f" ORDER BY e.embedding <=> $1 LIMIT {self.limit}",
             args,
         )
@@ -73,7 +75,7 @@ class Sources:
         args: list[Any] = [vector, self.now - timedelta(days=policy.recent_days)]
         return Statement(
             "SELECT latest.chunk_id FROM ("
-            f"SELECT e.chunk_id, e.embedding FROM {embeddings(vector)} e WHERE {half(self.half, 'e')}"
+            f"SELECT e.chunk_id, e.embedding FROM {self.vectors} e WHERE {half(self.half, 'e')}"
             f" AND e.occurred_at > $2{self._row_filters(args)}"
             f" ORDER BY e.occurred_at DESC LIMIT {policy.recent_rows}"
             ") AS latest ORDER BY (latest.embedding <=> $1) + 0, latest.chunk_id"
@@ -172,6 +174,8 @@ def candidates(
     lexemes: Sequence[str],
     identifiers: Sequence[str],
     vectors: QueryVectors | None,
+    *,
+    table: str | None,
     lexical: LexicalPolicy,
 ) -> Statement:
     """The chunks that `proposals` give, each once, with every score filled in.
@@ -186,7 +190,7 @@ def candidates(
     if vectors is not None:
         args += [vectors.fingerprint, vectors.original]
         cosine = "1 - (e.embedding <=> $6)"
-        join = f" LEFT JOIN {embeddings(vectors.original)} e ON e.chunk_id = flat.chunk_id AND e.fingerprint = $5"
+        join = f" LEFT JOIN {table} e ON e.chunk_id = flat.chunk_id AND e.fingerprint = $5"
         if vectors.extra is not None:
             args.append(vectors.extra)
             extra = "1 - (e.embedding <=> $7)"
@@ -243,11 +247,6 @@ JOIN steps s ON s.step_id = wanted.step_id
 JOIN documents d ON d.document_id = s.document_id
 LEFT JOIN document_parts p ON p.document_id = s.document_id AND p.part = s.part
 """
-
-
-def embeddings(vector: Vector) -> str:
-    """The table of vectors of this one's dimension."""
-    return f"chunk_embeddings_{int(vector.shape[0])}"
 
 
 def quote_lexeme(lexeme: str) -> str:
