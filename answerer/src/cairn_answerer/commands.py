@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from textwrap import dedent
 
 from cairn_answerer.code import Code, find_code
@@ -31,15 +32,22 @@ _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)")
 
 def commands(step: str, values: Mapping[str, str]) -> list[Command]:
     """All commands of a step in order, each once, with placeholders filled from `values`."""
+    return list(_commands(step, frozenset(values.items())))
+
+
+@lru_cache(maxsize=2048)
+def _commands(step: str, values: frozenset[tuple[str, str]]) -> tuple[Command, ...]:
+    """The same few steps are shown again and again, and reading their commands was a third of an answer's time."""
+    known = dict(values)
     found: dict[str, Command] = {}
     for code in find_code(step):
         for text, language in _of_code(code):
-            filled = fill(text, values, variables=language == "shell")
+            filled = fill(text, known, variables=language == "shell")
             if filled.text not in found and len(found) < MAX_COMMANDS:
                 found[filled.text] = Command(
                     text=filled.text, safety=classify(filled.text, language), unfilled=list(filled.unfilled)
                 )
-    return list(found.values())
+    return tuple(found.values())
 
 
 def language_of(text: str) -> Language | None:

@@ -1,4 +1,7 @@
-"""What routes need, by name. The only place that reads `app.state`."""
+"""What routes need, by name. The only place that reads `app.state`.
+
+Coroutine functions, for FastAPI hands plain ones to a thread.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,18 @@ class State:
     keep_alive: float
 
 
-def _state(request: Request) -> State:
+async def _state(request: Request) -> State:
     state = request.app.state.services
     if not isinstance(state, State):
         raise TypeError("the lifespan has not run")
     return state
 
 
-def _answerer(state: Annotated[State, Depends(_state)]) -> Answerer:
+async def _answerer(state: Annotated[State, Depends(_state)]) -> Answerer:
     return state.answerer
 
 
-def _keep_alive(state: Annotated[State, Depends(_state)]) -> float:
+async def _keep_alive(state: Annotated[State, Depends(_state)]) -> float:
     return state.keep_alive
 
 

@@ -1,4 +1,7 @@
-"""What routes get: the only place that reads `app.state`."""
+"""What routes get: the only place that reads `app.state`.
+
+Coroutine functions, for FastAPI hands plain ones to a thread.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ class State:
     model: LoadedModel = field(default_factory=LoadedModel)
 
 
-def _embedding(request: Request) -> Embedding:
+async def _embedding(request: Request) -> Embedding:
     state: State = request.app.state.embedder
     return state.model.get()
 

@@ -1,4 +1,7 @@
-"""What the routes are given: the state of the app, and who asks."""
+"""What the routes are given: the state of the app, and who asks.
+
+All of these are coroutine functions, for FastAPI hands plain ones to a thread: under load each costs a wait for one.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ class State:
     limiter: Limiter
 
 
-def get_state(request: Request) -> State:
+async def get_state(request: Request) -> State:
     """The state of this app."""
     return cast("State", request.app.state.gateway)
 
@@ -95,7 +98,7 @@ RequireOperator = Annotated[Principal, Depends(require(Role.OPERATOR))]
 RequireAdmin = Annotated[Principal, Depends(require(Role.ADMIN))]
 
 
-def get_accepter(state: Gateway) -> Accepter:
+async def get_accepter(state: Gateway) -> Accepter:
     """For the routes of sources."""
     return state.accepter
 

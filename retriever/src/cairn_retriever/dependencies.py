@@ -1,4 +1,7 @@
-"""What the routes are given."""
+"""What the routes are given.
+
+Coroutine functions, for FastAPI hands plain ones to a thread.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,17 @@ class State:
     reports: PostgresReports
 
 
-def state(request: Request) -> State:
+async def state(request: Request) -> State:
     """The process's state."""
     found: State = request.app.state.cairn
     return found
 
 
-def searcher(request: Request) -> Searcher:
+async def searcher(request: Request) -> Searcher:
     return state(request).searcher
 
 
-def reports(request: Request) -> PostgresReports:
+async def reports(request: Request) -> PostgresReports:
     return state(request).reports
 
 
