@@ -30,7 +30,7 @@ class ChatRequest(BaseModel):
     verified as a whole and never cut. What would need another kind of answer is refused.
     """
 
-    model: Annotated[str, Field(description="`cairn`.", examples=[MODEL])]
+    model: Annotated[str, Field(description="`cairn`.", json_schema_extra={"enum": [MODEL]})]
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=2000)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
