@@ -107,7 +107,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
         lifespan=lifespan,
         max_body_bytes=BODY_LIMIT,
         body_limits=BODY_LIMITS,
-        description="Runbooks in, cited answers out. Errors are RFC 9457 problems; under `/v1/` they have OpenAI's form.",
+        description="Runbooks in, cited answers out. Errors are RFC 9457 problems, under `/v1/` OpenAI's.",
     )
     app.add_middleware(OpenAIErrors)
     app.add_middleware(RequestMetrics, metrics=metrics, clock=clock)
