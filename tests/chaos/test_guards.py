@@ -11,7 +11,7 @@ from index_state import Index, actual, expected
 from ingest_fakes import deleted, runbook, source_event, upserted
 from pydantic import SecretStr
 
-from cairn_ingest_consumer.adapters import document_store, ledger
+from cairn_ingest_consumer.adapters import document_store
 from cairn_shared.events import Event
 from cairn_shared.postgres import Pool, open_pool
 from cairn_shared.settings import PostgresSettings
@@ -70,19 +70,21 @@ RACES = {
 async def test_a_writer_waits_for_the_one_that_has_the_document(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, race: str
 ) -> None:
-    """The first has written all but not committed when the second comes. Fails without the document's lock."""
+    """The first has won and not yet changed the document when the second comes. Fails without the document's lock."""
     before, first, second = RACES[race]
     index = Index(pool)
     await index.apply(before)
     entered, release = asyncio.Event(), asyncio.Event()
+    claim = document_store._Write._claim
 
-    async def settle_slowly(connection: Any, entries: Any) -> None:
+    async def claim_and_dawdle(write: Any, known: Any) -> Any:
+        won = await claim(write, known)
         if not entered.is_set():
             entered.set()
             await release.wait()
-        await ledger.settle(connection, entries)
+        return won
 
-    monkeypatch.setattr(document_store, "settle", settle_slowly)
+    monkeypatch.setattr(document_store._Write, "_claim", claim_and_dawdle)
     one = asyncio.create_task(index.apply(first))
     await asyncio.wait_for(entered.wait(), 10)
     two = asyncio.create_task(index.apply(second))
