@@ -29,11 +29,11 @@ async def state(request: Request) -> State:
 
 
 async def searcher(request: Request) -> Searcher:
-    return state(request).searcher
+    return (await state(request)).searcher
 
 
 async def reports(request: Request) -> PostgresReports:
-    return state(request).reports
+    return (await state(request)).reports
 
 
 SearcherDep = Annotated[Searcher, Depends(searcher)]
