@@ -20,6 +20,7 @@ from cairn_ingest_consumer.errors import TextRefused
 from cairn_ingest_consumer.model import Delivery, Vector
 from cairn_ingest_consumer.ports import EmbeddingModel
 from cairn_shared.api.embedding import EmbedRequest, EmbedResponse, ModelInfo, pack_vector
+from cairn_shared.errors import Unavailable
 from cairn_shared.events import (
     Event,
     RunbookDeleted,
@@ -35,10 +36,10 @@ FINGERPRINT = "fake-384"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def vector_of(text: str, fingerprint: str = FINGERPRINT) -> Vector:
+def vector_of(text: str, fingerprint: str = FINGERPRINT, dimension: int = DIMENSION) -> Vector:
     """A unit vector that only this text has."""
     seed = int.from_bytes(hashlib.sha256(f"{fingerprint}|{text}".encode()).digest()[:8], "big")
-    vector = np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
+    vector = np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
     return vector / np.float32(np.linalg.norm(vector))
 
 
@@ -49,11 +50,15 @@ def count_words(text: str) -> int:
 class FakeModels:
     """A `ModelSource` whose fingerprint tests can change."""
 
-    def __init__(self) -> None:
-        self.fingerprint = FINGERPRINT
+    def __init__(self, fingerprint: str = FINGERPRINT, dimension: int = DIMENSION) -> None:
+        self.fingerprint = fingerprint
+        self.dimension = dimension
+        self.away = False
 
     async def current(self) -> EmbeddingModel:
-        return EmbeddingModel(self.fingerprint, DIMENSION, 256, count_words)
+        if self.away:
+            raise Unavailable("embedder")
+        return EmbeddingModel(self.fingerprint, self.dimension, 256, count_words, self.fingerprint)
 
     async def refresh(self) -> None:
         pass
@@ -65,7 +70,8 @@ class FakeModels:
 class FakeEmbedder:
     """An `Embedder` that counts; `before` may fail or wait first."""
 
-    def __init__(self) -> None:
+    def __init__(self, dimension: int = DIMENSION) -> None:
+        self.dimension = dimension
         self.texts: list[str] = []
         self.refused: set[str] = set()
         self.before: Callable[[Sequence[str]], Awaitable[None]] | None = None
@@ -77,7 +83,7 @@ class FakeEmbedder:
             if any(word in text for word in self.refused):
                 raise TextRefused(index, "not this text")
         self.texts += texts
-        return [vector_of(text, fingerprint) for text in texts]
+        return [vector_of(text, fingerprint, self.dimension) for text in texts]
 
 
 def runbook(runbook_id: str, *bodies: str, title: str | None = None, **extra: Any) -> Runbook:

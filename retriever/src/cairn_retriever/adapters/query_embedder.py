@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -69,10 +70,16 @@ class CachedQueryEmbedder:
                 self._vectors.popitem(last=False)
 
 
+class OneEmbedder(Protocol):
+    """An embedder with whatever model it has."""
+
+    async def embed(self, text: str, extra: str | None) -> QueryVectors: ...
+
+
 class QueryEmbedders:
     """`QueryEmbedder` over the embedders that there are: one, or two while the model is being changed."""
 
-    def __init__(self, embedders: Sequence[CachedQueryEmbedder]) -> None:
+    def __init__(self, embedders: Sequence[OneEmbedder]) -> None:
         self._embedders = list(embedders)
 
     async def embed(self, text: str, extra: str | None, fingerprint: str | None = None) -> QueryVectors:
