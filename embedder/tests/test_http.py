@@ -36,6 +36,7 @@ class FakeEncoder:
         self.is_broken = False
         self.gate = threading.Event()
         self.gate.set()
+        self.entered = threading.Event()
 
     def tokenize(self, texts: Sequence[str], kind: Kind) -> list[Tokens]:
         return [
@@ -44,6 +45,7 @@ class FakeEncoder:
         ]
 
     def encode(self, batch: Sequence[Sequence[int]]) -> Vector:
+        self.entered.set()
         assert self.gate.wait(10)
         if self.is_broken or any(POISON in ids for ids in batch):
             raise RuntimeError("choked on /secret/path")
@@ -199,7 +201,10 @@ class TestReadiness:
 
     async def test_a_full_queue_is_503_with_retry_after(self, client: httpx.AsyncClient, encoder: FakeEncoder) -> None:
         encoder.gate.clear()
-        waiting = [asyncio.create_task(embed(client, *(f"t{n}{m}" for m in range(7)))) for n in range(3)]
+        encoder.entered.clear()
+        waiting = [asyncio.create_task(embed(client, *(f"t0{m}" for m in range(7))))]
+        assert await asyncio.to_thread(encoder.entered.wait, 10)  # the first are being embedded and wait no more
+        waiting += [asyncio.create_task(embed(client, *(f"t{n}{m}" for m in range(7)))) for n in (1, 2)]
         done, _ = await asyncio.wait(waiting, timeout=10, return_when=asyncio.FIRST_COMPLETED)
         refused = done.pop().result()
         assert refused.status_code == 503
