@@ -95,7 +95,11 @@ class Run:
         """What somebody was told is safe, and no broker has."""
         told = self.raw.accepted.events | self.edits.accepted.events
         lost = [f"lost: {one} was accepted and is in no log" for one in told - self.log.writes.keys()]
-        return lost + [f"lost: poison at {one}" for one in self.raw.accepted.poison - self.log.poison.keys()]
+        gone = self.raw.accepted.poison.keys() - self.log.died.keys()
+        for record, place in self.raw.accepted.poison.items():
+            if record not in gone and self.log.died[record] != place:
+                print(f"acknowledged as {place}, found at {self.log.died[record]}")
+        return lost + [f"lost: poison that was acknowledged as {self.raw.accepted.poison[one]}" for one in gone]
 
 
 async def _pending(database: Database) -> int:

@@ -17,7 +17,8 @@ import asyncpg
 import psutil
 import pytest
 from chaos_index import judge
-from chaos_load import WORDS, Raw, poison
+from chaos_load import WORDS, poison
+from chaos_log import Raw
 from chaos_replicas import Replicas, replicas
 
 from cairn_local.testing import TopicFactory
@@ -46,7 +47,7 @@ def event(number: int, chance: random.Random) -> Event:
 
 def records(chance: random.Random, bad: int) -> list[Raw]:
     events = [event(number, chance) for number in range(EVENTS)]
-    made: list[Raw] = [(one.key(), one.encode(), list(one.headers())) for one in events]
+    made: list[Raw] = [(one.key(), one.encode(), tuple(one.headers())) for one in events]
     for number in chance.sample(range(EVENTS), bad):
         made[number] = poison(chance, events[number])
     return made

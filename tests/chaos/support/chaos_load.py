@@ -13,11 +13,12 @@ from typing import Any
 
 import httpx
 import orjson
-from chaos_log import BrokerLog, Place
+from chaos_log import BrokerLog, Place, Raw
 
 from cairn_shared.errors import TransientError
 from cairn_shared.events import TOPIC_EVENTS, TOPIC_RUNBOOKS, Event, SourceDocument, make_event
 from cairn_shared.kafka.producer import EventProducer
+from cairn_shared.kafka.records import Headers
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = ("commit", "pull_request", "issue", "ticket", "deployment", "alert", "log")
@@ -52,8 +53,6 @@ WORDS = [
     "snapshot",
     "restore",
 ]
-Headers = list[tuple[str, bytes | None]]
-Raw = tuple[bytes | None, bytes | None, Headers]
 
 
 class Subjects:
@@ -129,7 +128,7 @@ def poison(chance: random.Random, event: Event) -> Raw:
     body: dict[str, Any] = orjson.loads(event.encode()) | {"event_id": str(uuid.UUID(int=chance.getrandbits(128)))}
     key = event.key()
     surrogate = orjson.dumps(_with(body, title="half")).replace(b'"half"', b'"\\ud800' + mark.encode() + b'"')
-    made: list[Raw] = [
+    made: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
         (key, f"not json {mark}".encode(), [("event-id", b"\xff\xfe")]),
         (key, None, [("chaos", mark.encode())]),
         (None, None, [("chaos", mark.encode())]),
@@ -143,7 +142,8 @@ def poison(chance: random.Random, event: Event) -> Raw:
         (key, b"\x00\xff" + mark.encode(), [("a", None), ("a", b"twice")]),
         (key, orjson.dumps(body | {"version": -1}), []),
     ]
-    return chance.choice(made)
+    bad_key, value, headers = chance.choice(made)
+    return bad_key, value, tuple(headers)
 
 
 def _with(event: dict[str, Any], /, **payload: Any) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Accepted:
     """What somebody was told is safe."""
 
     events: set[uuid.UUID] = field(default_factory=set)
-    poison: set[Place] = field(default_factory=set)
+    poison: dict[Raw, Place] = field(default_factory=dict)
     sent: Counter[str] = field(default_factory=Counter)
 
 
@@ -209,7 +209,7 @@ class RawLoad:
             await self.send_poison()
         if self._chance.random() < 0.08 and self._log.raw[self._runbooks]:
             key, value, headers = self._chance.choice(self._log.raw[self._runbooks])
-            await self._until_acknowledged(self._runbooks, key, value, list(headers))
+            await self._until_acknowledged(self._runbooks, key, value, headers)
             self.accepted.sent["old runbook again"] += 1
 
     async def flush(self) -> None:
@@ -218,7 +218,7 @@ class RawLoad:
         await asyncio.gather(*(self._send(event) for event in late))
 
     async def _send(self, event: Event) -> None:
-        await self._until_acknowledged(self._events, event.key(), event.encode(), list(event.headers()))
+        await self._until_acknowledged(self._events, event.key(), event.encode(), tuple(event.headers()))
         self.accepted.events.add(event.event_id)
         self.accepted.sent[event.type] += 1
 
@@ -228,7 +228,7 @@ class RawLoad:
             return
         key, value, headers = poison(self._chance, event)
         topic = self._chance.choice((self._events, self._events, self._runbooks))
-        self.accepted.poison.add(await self._until_acknowledged(topic, key, value, headers))
+        self.accepted.poison[key, value, headers] = await self._until_acknowledged(topic, key, value, headers)
         self.accepted.sent["poison"] += 1
 
     async def _until_acknowledged(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Place:

@@ -31,6 +31,10 @@ class Place(NamedTuple):
     offset: int
 
 
+Raw = tuple[bytes | None, bytes | None, Headers]
+"""Key, value and headers."""
+
+
 class Letter(NamedTuple):
     """A dead letter: its id, the place and value of the record, and why."""
 
@@ -59,7 +63,9 @@ class BrokerLog:
         self.writes: dict[uuid.UUID, PartWrite] = {}
         self.winners: dict[Register, PartWrite] = {}
         self.letters: list[Letter] = []
-        self.raw: dict[str, list[tuple[bytes | None, bytes | None, Headers]]] = {topic: [] for topic in topics}
+        self.raw: dict[str, list[Raw]] = {topic: [] for topic in topics}
+        self.died: dict[Raw, Place] = {}
+        """The records of `poison`, with the last place of each."""
 
     async def follow(self) -> None:
         """Read until cancelled."""
@@ -124,8 +130,11 @@ class BrokerLog:
                 self.letters.append(Letter(said["id"], origin, value, said["exception.message"]))
                 continue
             self._ends[Partition(place.topic, place.partition)] = place.offset + 1
-            self.raw[place.topic].append((message.key(), value, cast("Headers", tuple(message.headers() or ()))))
+            raw = (message.key(), value, cast("Headers", tuple(message.headers() or ())))
+            self.raw[place.topic].append(raw)
             self._judge(place, value)
+            if place in self.poison:
+                self.died[raw] = place
         return len(messages)
 
     def _judge(self, place: Place, value: bytes | None) -> None:

@@ -111,7 +111,7 @@ class EmbedderProxy:
             if not reset.sent:
                 sock.setsockopt(1, 13, struct.pack("ii", 1, 0))  # SO_LINGER 0: a reset instead of an end
             writer.close()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
