@@ -14,12 +14,14 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 import httpx
+import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from index_state import actual, expected
-from ingest_fakes import EmbedderServer, deleted, runbook, source_event, upserted
+from ingest_fakes import EmbedderServer, deleted, runbook, source_event, upserted, vector_of
 
 from cairn_local.testing import TopicFactory
+from cairn_shared.api.embedding import EmbedRequest, EmbedResponse
 from cairn_shared.crashpoints import CONSUMER_POINTS
 from cairn_shared.events import Event, dead_letter_topic
 from cairn_shared.kafka.dead_letters import details, original_headers
@@ -257,3 +259,50 @@ async def test_a_process_that_dies_at_any_point_loses_nothing_and_leaves_no_half
     assert len(set(ids)) == len(poison), "one failure is one dead letter, however often it was sent"
     assert len(ids) <= len(poison) + len(points)
     assert await stack.pool.fetchval("SELECT count(*) FROM ingest_attempts") == 0
+
+
+async def test_a_replica_that_dies_while_it_re_embeds_is_followed_by_another_and_records_flow_all_along(
+    stack: Stack,
+) -> None:
+    events = [upserted(runbook(f"r{n}", f"step {n}", "same"), 1) for n in range(20)]
+    await stack.send(*events)
+    new, may_go_on = EmbedderServer("new@1", 768), asyncio.Event()
+
+    async def slowly(request: EmbedRequest, response: EmbedResponse) -> None:
+        if len(new.requests) > 2:
+            await may_go_on.wait()
+
+    new.answer = slowly
+
+    async def switched() -> bool:
+        return bool(await stack.pool.fetchval("SELECT fingerprint = 'new@1' FROM corpus_state"))
+
+    async def begun() -> bool:
+        return bool(await stack.pool.fetchval("SELECT count(*) >= 8 FROM chunk_embeddings_768"))
+
+    async with new.running() as url:
+        change = {"EMBEDDER_NEXT_URL": url, "REBUILD_INTERVAL": "0.2", "REBUILD_BATCH": "4"}
+        async with stack.consumer():
+            await stack.settled(events)
+        async with stack.consumer(**change) as (process, _):
+            await eventually(begun)
+            edits = [upserted(runbook("r1", "edited"), 2), deleted("r2", 2)]
+            await stack.send(*edits)
+            await stack.settled(edits)
+            assert not await switched()
+            process.kill()
+            await process.wait()
+        kept = await stack.pool.fetchval("SELECT count(*) FROM chunk_embeddings_768")
+        may_go_on.set()
+        seen = sum(len(request.texts) for request in new.requests)
+        async with stack.consumer(**change):
+            await eventually(switched)
+        asked = sum(len(request.texts) for request in new.requests) - seen
+    assert await actual(stack.pool) == expected([*events, *edits]), "the former space is kept right as well"
+    assert asked <= 37 - kept, "what was embedded before the death is not embedded again"
+    rows = await stack.pool.fetch(
+        "SELECT embed_text, embedding FROM chunks LEFT JOIN chunk_embeddings_768 USING (chunk_id)"
+    )
+    assert len(rows) == 37
+    for row in rows:
+        assert np.allclose(row["embedding"].to_numpy(), vector_of(row["embed_text"], "new@1", 768), atol=1e-3)

@@ -156,7 +156,9 @@ def deliveries_of(events: Sequence[Event], first_offset: int = 0) -> list[Delive
 class EmbedderServer:
     """The embedder's HTTP API with fake vectors. `answer` may replace the answer of `/embed` (status, headers, body)."""
 
-    def __init__(self) -> None:
+    def __init__(self, fingerprint: str = FINGERPRINT, dimension: int = DIMENSION) -> None:
+        self.fingerprint = fingerprint
+        self.dimension = dimension
         self.requests: list[EmbedRequest] = []
         self.answer: Callable[[EmbedRequest, EmbedResponse], Awaitable[tuple[int, dict[str, str], bytes] | None]] | None
         self.answer = None
@@ -170,10 +172,10 @@ class EmbedderServer:
             info = ModelInfo(
                 name="fake",
                 revision="1",
-                dimension=DIMENSION,
+                dimension=self.dimension,
                 max_tokens=256,
                 special_tokens=0,
-                fingerprint=FINGERPRINT,
+                fingerprint=self.fingerprint,
             )
             return 200, {}, info.model_dump_json().encode()
         if path == "/model/tokenizer":
@@ -181,9 +183,11 @@ class EmbedderServer:
         request = EmbedRequest.model_validate_json(body)
         self.requests.append(request)
         response = EmbedResponse(
-            fingerprint=FINGERPRINT,
-            dimension=DIMENSION,
-            vectors=[pack_vector(vector_of(text).tobytes()) for text in request.texts],
+            fingerprint=self.fingerprint,
+            dimension=self.dimension,
+            vectors=[
+                pack_vector(vector_of(text, self.fingerprint, self.dimension).tobytes()) for text in request.texts
+            ],
             tokens=[count_words(text) for text in request.texts],
             truncated=[False] * len(request.texts),
         )
