@@ -95,9 +95,14 @@ class TestChoiceOfWords:
         assert sum(lexicon.frequency(one.lexeme) for one in chosen) <= 4_000
         assert chosen[0].lexeme == "word0"
 
-    def test_absent_words_select_nothing(self) -> None:
-        words = weigh(["absent", "rare"], LEXICON, NOTHING, 40)
-        assert [one.lexeme for one in selecting(words, "runbook", LEXICON, CandidatePolicy())] == ["rare"]
+    def test_a_word_that_came_a_moment_ago_selects(self) -> None:
+        words = weigh(["new", "rare"], LEXICON, NOTHING, 40)
+        assert {one.lexeme for one in selecting(words, "runbook", LEXICON, CandidatePolicy())} == {"new", "rare"}
+
+    def test_unknown_words_do_not_count_as_rare_ones(self) -> None:
+        """They would leave a question with nothing that occurs."""
+        words = weigh(["new", "newer", "newest", "common"], LEXICON, NOTHING, 40)
+        assert "common" in {one.lexeme for one in selecting(words, "runbook", LEXICON, CandidatePolicy())}
 
     def test_a_long_paste_keeps_its_rarest_known_words(self) -> None:
         words = weigh([*(f"unknown{i}" for i in range(100)), "common", "rare"], LEXICON, NOTHING, 2)

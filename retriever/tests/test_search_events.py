@@ -48,6 +48,13 @@ def scattered(count: int, seed: int = 1) -> list[Vector]:
     return list(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
+def clustered(count: int, seed: int = 1) -> list[Vector]:
+    """As texts are: about topics. Directions drawn evenly have no near and far to find."""
+    centres = np.array(scattered(40, seed=0))
+    rows = centres[np.random.default_rng(seed).integers(40, size=count)] + 0.7 * np.array(scattered(count, seed=seed))
+    return list((rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32))
+
+
 async def test_words_and_meaning_are_on_one_scale(pool: Pool, search: Search) -> None:
     """Pitfall 4: raw ts_rank added to a cosine would have no voice."""
     await write(
@@ -147,12 +154,12 @@ class TestIndexScan:
 
     async def test_recall_holds_after_a_third_was_updated(self, pool: Pool) -> None:
         """Pitfall 9."""
-        await write(pool, [event(f"e{i}", f"text {i}", vector=v) for i, v in enumerate(scattered(1500))])
+        await write(pool, [event(f"e{i}", f"text {i}", vector=v) for i, v in enumerate(clustered(1500, seed=1))])
         async with pool.acquire() as connection:
             ids = [row[0] for row in await connection.fetch("SELECT chunk_id FROM chunks ORDER BY chunk_id LIMIT 500")]
-            changed = list(zip(ids, scattered(500, seed=2), strict=True))
+            changed = list(zip(ids, clustered(500, seed=2), strict=True))
             await connection.executemany("UPDATE chunk_embeddings_384 SET embedding = $2 WHERE chunk_id = $1", changed)
-            shares = [await self.recall(connection, query) for query in scattered(100, seed=3)]
+            shares = [await self.recall(connection, query) for query in clustered(100, seed=3)]
         assert sum(shares) / len(shares) >= 0.95
 
     async def recall(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], query: Vector) -> float:

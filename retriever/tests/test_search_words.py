@@ -85,8 +85,10 @@ class TestPastedCommands:
             f"2026-01-01T00:00:00Z pod-{i:04x} <error> can't reach 10.0.{i % 256}.1:9092 path=/a/{i}"
             for i in range(260)
         ]
-        found = await search("\n".join([*lines, "how do I drain the node?"])[:32_000])
-        assert found.results[0].runbook_id == "drain"
+        paste = "\n".join([*lines, "how do I drain the node?"])
+        assert len(paste) > 20_000
+        assert (await search(paste, mode="keyword")).results[0].runbook_id == "drain"
+        assert "drain" in {hit.runbook_id for hit in (await search(paste)).results}
 
 
 class TestIdentifiers:

@@ -90,13 +90,10 @@ class TestSearch:
             app.router.lifespan_context(app),
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://retriever") as client,
         ):
-            await self._write_and_find(pool, client)
-
-    async def _write_and_find(self, pool: Pool, client: httpx.AsyncClient) -> None:
-        await write(pool, [Document("one", "First", ["Alpha."])])
-        await client.post("/search", json={"query": "alpha"})
-        await write(pool, [Document("two", "Second", ["Omega."])])
-        answer = (await client.post("/search", json={"query": "omega"})).json()
+            await write(pool, [Document("one", "First", ["Alpha."])])
+            await client.post("/search", json={"query": "alpha"})
+            await write(pool, [Document("two", "Second", ["Omega."])])
+            answer = (await client.post("/search", json={"query": "omega"})).json()
         assert answer["results"][0]["runbook_id"] == "two"
 
 

@@ -44,24 +44,20 @@ def selecting(
     """The lexemes that select candidates among runbooks or events, with their weights.
 
     Common ones are dropped where rarer ones remain, and once the rows to visit exceed the budget: what they alone
-    would find could not rank high, and they still count in the score of what is found.
+    would find could not rank high, and they still count in the score of what is found. One that the statistics do not
+    know is looked up all the same: it may have come a moment ago.
     """
-    present = sorted(
-        (
-            (lexicon.frequency(one.lexeme), one.lexeme, one.idf(kind))
-            for one in weighted
-            if lexicon.frequency(one.lexeme)
-        ),
-    )
+    rising = sorted((lexicon.frequency(one.lexeme), one.lexeme, one.idf(kind)) for one in weighted)
     budget = policy.runbook_postings if kind == RUNBOOK else policy.event_postings
     chosen: list[WordChoice] = []
-    visited = 0
-    for frequency, lexeme, weight in present:
+    known = visited = 0
+    for frequency, lexeme, weight in rising:
         common = frequency > policy.common_share * lexicon.chunks
-        if chosen and (visited + frequency > budget or (common and len(chosen) > 2)):
+        if known and (visited + frequency > budget or (common and known > 2)):
             break
         chosen.append(WordChoice(lexeme, weight))
         visited += frequency
+        known += frequency > 0
     return chosen
 
 
@@ -74,16 +70,21 @@ class Bm25:
     events: Lexicon
     policy: LexicalPolicy
 
-    def score(self, candidate: Candidate) -> float:
-        """BM25 of the candidate's chunk; 0 when it holds no lexeme of the query."""
+    def parts(self, candidate: Candidate) -> tuple[float, ...]:
+        """What each lexeme of the query adds to the score of the candidate's chunk; 0 where it does not occur."""
         lexicon = self.runbooks if candidate.kind == RUNBOOK else self.events
         average = lexicon.average_length or 1.0
         saturation = self.policy.k1 * (1.0 - self.policy.b + self.policy.b * candidate.length / average)
-        return math.fsum(
+        return tuple(
             one.idf(candidate.kind) * frequency * (self.policy.k1 + 1.0) / (frequency + saturation)
+            if frequency
+            else 0.0
             for one, frequency in zip(self.lexemes, candidate.frequencies, strict=True)
-            if frequency > 0
         )
+
+    def score(self, candidate: Candidate) -> float:
+        """BM25 of the candidate's chunk."""
+        return math.fsum(self.parts(candidate))
 
     def coverage(self, candidates: Sequence[Candidate]) -> float:
         """Share of the query, weighted by rarity, that occurs in any of `candidates` (of one kind); in [0, 1]."""

@@ -133,6 +133,8 @@ class Scored:
     candidate: Candidate
     cosine: float | None
     """The better of the query's and the refined query's."""
+    words: tuple[float, ...]
+    """What each lexeme of the query adds to BM25."""
     bm25: float
     relevance: float
 

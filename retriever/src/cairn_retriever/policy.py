@@ -52,7 +52,7 @@ class LexicalPolicy:
 class FusionPolicy:
     """How the scores of the two retrievers become one."""
 
-    alpha: float = 0.8
+    alpha: float = 0.85
     """Weight of the vector score in the convex combination; the rest is BM25's."""
     rrf_k: int = 60
     seed_cosine: float = 0.7

@@ -98,7 +98,8 @@ class _Step:
 
 def _score(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> list[Scored]:
     cosines = [_cosine(one) for one in candidates]
-    words = [bm25.score(one) for one in candidates]
+    parts = [bm25.parts(one) for one in candidates]
+    words = [math.fsum(one) for one in parts]
     if question.fusion == "seed":
         relevance = fusions.seed(
             cosines if question.mode != "keyword" else [None] * len(cosines),
@@ -108,10 +109,7 @@ def _score(candidates: Sequence[Candidate], question: Question, bm25: Bm25, poli
         )
     else:
         relevance = _fused(cosines, words, question, policy)
-    return [
-        Scored(one, cosine, word, value)
-        for one, cosine, word, value in zip(candidates, cosines, words, relevance, strict=True)
-    ]
+    return [Scored(*fields) for fields in zip(candidates, cosines, parts, words, relevance, strict=True)]
 
 
 def _cosine(candidate: Candidate) -> float | None:
@@ -154,15 +152,20 @@ class _Document:
     """What the chunks of one document say together."""
 
     cosine: float | None = None
-    bm25: float = 0.0
+    words: list[float] = field(default_factory=list)
     held: set[str] = field(default_factory=set)
     best_chunk: float = 0.0
     best_step: float = 0.0
 
+    @property
+    def bm25(self) -> float:
+        """Each word counts where it counts most: a question's words are seldom all in one section."""
+        return math.fsum(self.words)
+
     def add(self, one: Scored) -> None:
         if one.cosine is not None:
             self.cosine = one.cosine if self.cosine is None else max(self.cosine, one.cosine)
-        self.bm25 = max(self.bm25, one.bm25)
+        self.words = [max(pair) for pair in zip(self.words, one.words, strict=True)] if self.words else list(one.words)
         self.best_chunk = max(self.best_chunk, one.relevance)
         self.held |= one.candidate.identifiers
 

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import numpy as np
 import orjson
-from eval_gate import Case, Fit, Point, case_of, curve, fit, operating_point, rates
+from eval_gate import Case, Fit, Point, case_of, cheapest, curve, fit, operating_point, rates
 from eval_index import without_page
 from eval_run import Outcome, page_of, retriever
 
@@ -40,7 +40,10 @@ def as_shipped(cases: Cases) -> tuple[dict[str, Any], list[Row]]:
     results: dict[str, Any] = {}
     rows: list[Row] = []
     for name, chosen in cases.items():
-        results[name] = {"curve": [asdict(point) for point in curve(chosen)]}
+        results[name] = {
+            "curve": [asdict(point) for point in curve(chosen)],
+            "cases": [asdict(case) for case in chosen],
+        }
         for half in HALVES:
             mine = half_of(chosen, half)
             answered, refused = rates(mine)
@@ -65,7 +68,7 @@ def as_shipped(cases: Cases) -> tuple[dict[str, Any], list[Row]]:
 def calibrate(asked: Sequence[Case], cases: Cases) -> tuple[dict[str, float], list[Row]]:
     """The gate's numbers, fitted to `asked`, and what they do to each of `cases`."""
     model = fit(asked)
-    point = operating_point(curve(asked, _probabilities(model, asked)))
+    point = cheapest(curve(asked, _probabilities(model, asked)))
     numbers = {"intercept": model.intercept, **dict(zip(FEATURES, model.weights, strict=True))}
     numbers["threshold"] = point.threshold
     rows = [[name, f"{value:.4f}"] for name, value in numbers.items()]

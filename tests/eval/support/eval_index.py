@@ -14,15 +14,16 @@ from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 from cairn_ingest_consumer.adapters.document_store import PostgresDocumentStore
-from cairn_ingest_consumer.adapters.embedder import HttpEmbedder, HttpModelSource
+from cairn_ingest_consumer.adapters.embedder import http_endpoint
+from cairn_ingest_consumer.adapters.spaces import PostgresSpaces
 from cairn_ingest_consumer.adapters.statistics import PostgresStatistics
+from cairn_ingest_consumer.embedders import Embedders
 from cairn_ingest_consumer.indexing import IndexDocuments
 from cairn_ingest_consumer.metrics import IngestMetrics
 from cairn_ingest_consumer.model import Delivery
 from cairn_local.migrate import migrate_postgres
 from cairn_local.testservers import TestServers
 from cairn_shared.clock import SystemClock
-from cairn_shared.embedder_client import EmbedderClient
 from cairn_shared.errors import InvalidInput
 from cairn_shared.events import Event, RunbookUpserted, SourceDocument, make_event
 from cairn_shared.http import open_client
@@ -114,12 +115,17 @@ async def build(servers: Servers, name: str, events: Sequence[Event]) -> str:
     """A fresh database with `events` indexed; its DSN."""
     dsn = servers.dsn(name)
     await migrate_postgres(SecretStr(dsn))
+    await index_events(dsn, servers.embedder, events)
+    return dsn
+
+
+async def index_events(dsn: str, embedder: str, events: Sequence[Event]) -> None:
+    """Index `events` in a migrated database, as the ingest consumer does."""
     settings = PostgresSettings(pg_dsn=SecretStr(dsn), pg_pool_min=0, pg_command_timeout=120)
-    async with open_pool(settings, "eval") as pool, open_client(servers.embedder, 120) as http:
+    async with open_pool(settings, "eval") as pool, open_client(embedder, 120) as http:
         index = IndexDocuments(
             PostgresDocumentStore(pool),
-            HttpModelSource(http),
-            HttpEmbedder(EmbedderClient(http)),
+            Embedders(PostgresSpaces(pool), [http_endpoint(http)], SystemClock()),
             IngestMetrics(CollectorRegistry()),
             SystemClock(),
         )
@@ -128,7 +134,6 @@ async def build(servers: Servers, name: str, events: Sequence[Event]) -> str:
         await PostgresStatistics(pool, 30).refresh()
         for table in ("documents", "steps", "chunks", "chunk_embeddings_384"):
             await pool.execute(f"ANALYZE {table}")
-    return dsn
 
 
 def _delivery(offset: int, event: Event) -> Delivery:

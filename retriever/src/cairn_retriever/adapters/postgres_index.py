@@ -77,12 +77,14 @@ CROSS JOIN LATERAL (
 """
 EVENT_SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'chunks'::regclass"
 
-# The settings end with the transaction, so that the next checkout has the defaults.
+# The settings end with the transaction, so that the next checkout has the defaults. Starting parallel workers takes
+# longer than what they would do, and under load they are not there.
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 STATE = f"""
 SELECT {STATE_COLUMNS},
        set_config('hnsw.ef_search', $1, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.max_scan_tuples', $2, true), set_config('jit', 'off', true)
+       set_config('hnsw.max_scan_tuples', $2, true), set_config('jit', 'off', true),
+       set_config('max_parallel_workers_per_gather', '0', true)
 FROM corpus_state
 """  # noqa: S608 - columns written above
 
