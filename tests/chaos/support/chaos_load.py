@@ -126,6 +126,7 @@ def poison(chance: random.Random, event: Event) -> Raw:
     """A record that can never be processed; `event` is what it would be if it were well."""
     mark = f"{chance.getrandbits(64):016x}"
     body: dict[str, Any] = orjson.loads(event.encode()) | {"event_id": str(uuid.UUID(int=chance.getrandbits(128)))}
+    body = _with(body, deleted=False)  # what a delete says beside its being one is not read
     key = event.key()
     surrogate = orjson.dumps(_with(body, title="half")).replace(b'"half"', b'"\\ud800' + mark.encode() + b'"')
     made: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
