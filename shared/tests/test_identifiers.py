@@ -61,6 +61,8 @@ SHA = "9f8e7d6c5b4a39281706f5e4d3c2b1a098765432"
             id="host and port",
         ),
         pytest.param("localhost:8080", ["localhost:8080", "8080"], id="port of a plain host"),
+        pytest.param("at z(Server.java:17)", ["server.java:17", "server.java"], id="line of a stack trace"),
+        pytest.param("we see MISCONF everywhere, WARNING", ["misconf"], id="an error's own word"),
         pytest.param("listens on port 5432", ["5432"], id="port said in words"),
         pytest.param("at 12:30 or 10:15:00 on 2024-01-02T10:00:00Z", [], id="times"),
         pytest.param("10.0.0.1:5432", ["10.0.0.1:5432", "10.0.0.1", "5432"], id="IPv4 and port"),

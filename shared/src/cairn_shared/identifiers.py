@@ -44,6 +44,8 @@ _CAMEL = re.compile(r"(?=\w*[a-z][A-Z]|\w*[A-Z]{2}[a-z]|[A-Z]+[a-z]\w*[A-Z])[A-Z
 _PLURAL_ACRONYM = re.compile(r"[A-Z]{2,}s")
 _STATUS_CLASS = re.compile(r"[1-5][xX]{2}")
 _HAS_DIGIT = re.compile(r"\d")
+_CONSTANT = re.compile(r"(?!(?:WARNING|CRITICAL|SQLSTATE)$)[A-Z]{6,24}")
+"""`MISCONF`, `CROSSSLOT`: an error's own word. `SELECT` is one too; rarity tells the retriever what names a thing."""
 _SIGNAL = re.compile(r"SIG[A-Z]{2,6}\d?")
 _ERRNO = frozenset(errno.errorcode.values()) - {"EOF"}
 
@@ -76,7 +78,7 @@ def identifiers(text: str) -> list[str]:
     """The identifiers of `text`, casefolded, each once: whole tokens and the parts of them that are useful alone.
 
     Tickets, issue numbers, error codes, errnos, SQLSTATEs, commit hashes (also abbreviated as git does), UUIDs,
-    versions, snake_case, CamelCase, dotted names, files and paths, URLs, hosts, `host:port`, IPv4 and IPv6
+    versions, snake_case, CamelCase, words in capitals, dotted names, files and paths, URLs, hosts, `host:port`, IPv4 and IPv6
     addresses, flags, and status codes, exit codes and ports where the words around say that they are such.
     `feature/PROJ-123-fix` also gives `proj-123`; `PROJ-12` and `PROJ-123` have nothing in common.
     """
@@ -175,7 +177,8 @@ def _of_authority(word: str) -> Iterator[str]:
         parts = [part for part in word.split(":") if part]
         inner = [name for part in parts for name in _of_name(part)]
         host, _, port = word.rpartition(":")
-        if port.isdigit() and 2 <= len(port) <= 5 and not host[:1].isdigit() and ":" not in host:
+        # A port of four digits says something alone; `Server.java:17` is a line of a stack trace.
+        if port.isdigit() and 4 <= len(port) <= 5 and not host[:1].isdigit() and ":" not in host:
             inner.append(port)
         elif _address(host) and port.isdigit():
             inner = [host, port]
@@ -249,6 +252,8 @@ def _of_hyphenated(word: str) -> Iterator[str]:
 
 def _is_single_name(word: str) -> bool:
     if _CODE.fullmatch(word) or _STATUS_CLASS.fullmatch(word) or word in _ERRNO or _SIGNAL.fullmatch(word):
+        return True
+    if _CONSTANT.fullmatch(word):
         return True
     camel = _CAMEL.fullmatch(word) and not _PLURAL_ACRONYM.fullmatch(word)
     return bool(camel) and not _PRODUCT.fullmatch(word)
