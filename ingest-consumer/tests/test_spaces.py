@@ -10,6 +10,7 @@ import pytest
 from ingest_fakes import FakeEmbedder, FakeModels, deleted, deliveries_of, runbook, upserted, vector_of
 from prometheus_client import CollectorRegistry
 
+from cairn_ingest_consumer import spaces_command
 from cairn_ingest_consumer.adapters.document_store import PostgresDocumentStore
 from cairn_ingest_consumer.adapters.spaces import SHARE_SPACES, PostgresSpaces
 from cairn_ingest_consumer.embedders import Embedders, Endpoint
@@ -334,3 +335,23 @@ async def test_a_model_of_too_many_dimensions_is_refused_by_name_and_no_record_i
 
 async def _later(vectors: Mapping[str, Vector]) -> Mapping[str, Vector]:
     return vectors
+
+
+async def test_the_command_shows_asks_back_and_drops(
+    models: Models, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PG_DSN", postgres_dsn)
+    await models.apply(*books(2))
+    models.with_both()
+    await models.rebuild.once()
+    await models.apply(deleted("r0", 2))
+    await spaces_command.run([])
+    assert capsys.readouterr().out.splitlines() == ["retired  2/2  old@1", "active   2/2  new@1"]
+    await spaces_command.run(["use", OLD])
+    assert capsys.readouterr().out.startswith("building 2/2  old@1")
+    await spaces_command.run(["drop", OLD])
+    assert capsys.readouterr().out.startswith("dropped  0/2  old@1")
+    with pytest.raises(Conflict, match="searches use"):
+        await spaces_command.run(["drop", NEW])
+    with pytest.raises(SystemExit):
+        spaces_command.parse(["use"])

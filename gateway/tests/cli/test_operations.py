@@ -50,6 +50,18 @@ def test_status_shows_parts_index_and_what_waits(gateway: FakeGateway, cairn: Ru
     assert json.loads(cairn("status", "--json").stdout) == STATUS
 
 
+def test_status_shows_how_far_a_new_embedding_model_is(gateway: FakeGateway, cairn: Run) -> None:
+    spaces = [
+        {"fingerprint": "minilm-1", "state": "active", "chunks": 300, "problem": None},
+        {"fingerprint": "jina-2", "state": "building", "chunks": 120, "problem": "the embedder refuses 1"},
+        {"fingerprint": "older-0", "state": "retired", "chunks": 290, "problem": None},
+    ]
+    gateway.status = STATUS | {"index": STATUS["index"] | {"details": {"embedding_spaces": spaces}}}
+    lines = cairn("status").stdout.splitlines()
+    assert "next model    jina-2, 120 of 300 chunks, the embedder refuses 1" in lines
+    assert not [line for line in lines if "older-0" in line]
+
+
 def test_a_part_that_is_down_is_named_and_ends_with_1(gateway: FakeGateway, cairn: Run) -> None:
     down = {"status": "degraded", "dependencies": {"mongo": "ok", "retriever": "timed out"}}
     gateway.status = STATUS | down | {"index": None, "queues": None, "runbooks": None}

@@ -138,6 +138,10 @@ def _show_status(state: Json, url: str) -> None:
         facts["indexed"] = ", ".join(f"{number} {kind}" for kind, number in index["documents"].items()) or "nothing"
         facts |= {"steps": index["steps"], "chunks": index["chunks"], "last indexed": index["last_indexed_at"]}
         facts["model"] = index["fingerprint"]
+        for space in index.get("details", {}).get("embedding_spaces", ()):
+            if space["state"] == "building":
+                facts["next model"] = f"{space['fingerprint']}, {space['chunks']} of {index['chunks']} chunks"
+                facts["next model"] += f", {space['problem']}" if space.get("problem") else ""
     for name, queue in (state.get("queues") or {}).items():
         facts[name] = f"{queue['pending']} waiting" + (
             f" for up to {queue['oldest_seconds']:.1f} s" if queue["pending"] else ""
