@@ -1,6 +1,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from whole_stack import Stack, running_stack
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+if TYPE_CHECKING:
+    from bench_report import Report
+
+
+@pytest.fixture(scope="package")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The whole stack with the demo runbooks, for those who measure it from outside."""
+    with running_stack(tmp_path_factory.mktemp("bench") / "home", CIRCUIT_OPEN_SECONDS="60") as running:
+        running.run("cairn", "seed")
+        yield running
+
+
+@pytest.fixture(scope="package")
+def report() -> Iterator[Report]:
+    """The figures of this run, printed and saved at its end."""
+    from bench_report import Report
+
+    report = Report()
+    yield report
+    if report.rows:
+        report.show()
+        print(f"saved as {report.save().name} in bench-results/")

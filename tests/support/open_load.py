@@ -35,18 +35,21 @@ class Plan:
     each: Sequence[Mapping[str, str]] = ()
     connections: int = 64
     keep: bool = False
-    """Give the bodies of the answers back too."""
+    """Give the answers back too."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """Seconds of every answered request; `late`: the longest time by which the client itself missed the moment."""
+    """Seconds of every answered request; `late`: the longest time by which the client itself missed the moment.
+
+    `answers`: when each came (seconds since the epoch) and its body, where the plan wants them.
+    """
 
     latencies: list[float]
     statuses: dict[str, int]
     errors: dict[str, int]
     late: float
-    answers: list[str]
+    answers: list[tuple[float, str]]
 
     def quantile(self, share: float) -> float:
         """Milliseconds; of no answers: infinity."""
@@ -128,7 +131,7 @@ async def carry_out(plan: Plan) -> Result:
     latencies: list[float] = []
     statuses: Counter[str] = Counter()
     errors: Counter[str] = Counter()
-    answers: list[str] = []
+    answers: list[tuple[float, str]] = []
     late = 0.0
 
     async def one(request: bytes, due: float) -> None:
@@ -141,7 +144,7 @@ async def carry_out(plan: Plan) -> Result:
         latencies.append(time.perf_counter() - due)
         statuses[str(status)] += 1
         if plan.keep:
-            answers.append(body.decode())
+            answers.append((time.time(), body.decode()))
 
     tasks = []
     begun = time.perf_counter() + 0.05
