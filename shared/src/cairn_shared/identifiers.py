@@ -78,8 +78,9 @@ def identifiers(text: str) -> list[str]:
     """The identifiers of `text`, casefolded, each once: whole tokens and the parts of them that are useful alone.
 
     Tickets, issue numbers, error codes, errnos, SQLSTATEs, commit hashes (also abbreviated as git does), UUIDs,
-    versions, snake_case, CamelCase, words in capitals, dotted names, files and paths, URLs, hosts, `host:port`, IPv4 and IPv6
-    addresses, flags, and status codes, exit codes and ports where the words around say that they are such.
+    versions, snake_case, CamelCase, words in capitals, dotted names, files and paths, URLs, hosts, `host:port`,
+    IPv4 and IPv6 addresses, flags, and status codes, exit codes and ports where the words around say that they are
+    such.
     `feature/PROJ-123-fix` also gives `proj-123`; `PROJ-12` and `PROJ-123` have nothing in common.
     """
     found: dict[str, None] = {}
