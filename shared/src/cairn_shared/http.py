@@ -15,13 +15,17 @@ from cairn_shared.errors import InvalidInput, NotFound, TooLarge, TransientError
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
+KEPT_ALIVE = 8
+"""Idle connections kept per service: httpcore looks at each of them, with a system call, for every request."""
+
+
 @asynccontextmanager
 async def open_client(base_url: str, timeout: float, *, connections: int = 64) -> AsyncIterator[httpx.AsyncClient]:
     """A pooled client for one service; connecting may take at most 2 s of `timeout` seconds."""
     async with httpx.AsyncClient(
         base_url=base_url,
         timeout=httpx.Timeout(timeout, connect=min(2.0, timeout)),
-        limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+        limits=httpx.Limits(max_connections=connections, max_keepalive_connections=min(connections, KEPT_ALIVE)),
         trust_env=False,
     ) as client:
         yield client
