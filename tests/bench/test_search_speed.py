@@ -63,7 +63,7 @@ class KnownVectors:
 
     vectors: dict[str, Vector] = field(default_factory=dict)
 
-    async def embed(self, text: str, extra: str | None) -> QueryVectors:
+    async def embed(self, text: str, extra: str | None, fingerprint: str | None = None) -> QueryVectors:
         return QueryVectors(FINGERPRINT, self.vectors[text], None)
 
 
