@@ -71,20 +71,36 @@ _bearer = HTTPBearer(auto_error=False, description="An API key.")
 _header = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same key in another header.")
 
 
-async def _principal(
-    state: Gateway,
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-    header: Annotated[str | None, Security(_header)],
+async def principal_of(
+    request: Request,
+    _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    __: Annotated[str | None, Security(_header)],
 ) -> Principal:
-    principal = await state.authenticator.authenticate(bearer.credentials if bearer else header)
+    """Who asks; the schemes are there for the API's description."""
+    return await authenticate(request)
+
+
+async def authenticate(request: Request) -> Principal:
+    """Who asks, and within which limit; once for a request, however often it is wanted.
+
+    Raises:
+        Unauthenticated: no key, or a wrong one. TooManyRequests: over the limit.
+    """
+    known = getattr(request.state, "principal", None)
+    if known is not None:
+        return cast("Principal", known)
+    state = await get_state(request)
+    bearer = await _bearer(request)
+    principal = await state.authenticator.authenticate(bearer.credentials if bearer else await _header(request))
     await state.limiter.check(principal)
+    request.state.principal = principal
     return principal
 
 
 def require(role: Role) -> Callable[[Principal], Coroutine[Any, Any, Principal]]:
     """A dependency that lets through whoever has at least `role`."""
 
-    async def check(principal: Annotated[Principal, Depends(_principal)]) -> Principal:
+    async def check(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
         if not principal.role.covers(role):
             raise Forbidden(f"this needs the role {role.value}; the key has {principal.role.value}")
         return principal

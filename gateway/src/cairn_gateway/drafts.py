@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -76,7 +77,9 @@ def from_body(runbook_id: str, body: RunbookBody, *, source: str | None) -> Draf
     Raises:
         TooLarge, InvalidInput: see `from_json_bytes`.
     """
-    _reject_nul_in(body.model_dump(), "")
+    reject_unstorable(body.model_dump(), "")
+    if body.path is not None:
+        checked_path(body.path)
     if (body.markdown is None) == (body.steps is None):
         raise InvalidInput("give either `markdown` or `steps`", field="markdown" if body.markdown is None else "steps")
     if body.markdown is not None:
@@ -161,6 +164,19 @@ def parse_json(model: type[ModelT], data: bytes) -> ModelT:
         raise InvalidInput(first_error(exc), field=field) from exc
 
 
+def checked_path(path: str) -> str:
+    """`path`, if it is one that a folder or repository can have.
+
+    Raises:
+        InvalidInput: empty, too long, absolute, leading outwards, or with control characters.
+    """
+    if not path or len(path) > 1000:
+        raise InvalidInput("the path is empty or over 1000 characters", field="path")
+    if path.startswith("/") or ".." in path.split("/") or re.search(r"[\x00-\x1f\x7f]", path):
+        raise InvalidInput("the path must be relative, without `..` and control characters", field="path")
+    return path
+
+
 def reject_nul(text: str, field: str) -> None:
     """No store keeps NUL characters in text.
 
@@ -171,12 +187,29 @@ def reject_nul(text: str, field: str) -> None:
         raise InvalidInput(f"{field}: NUL character in line {text.count(chr(10), 0, offset) + 1}", field=field)
 
 
-def _reject_nul_in(value: Any, field: str) -> None:
-    if isinstance(value, str):
-        reject_nul(value, field)
-    elif isinstance(value, dict):
-        for name, member in value.items():
-            _reject_nul_in(member, f"{field}.{name}" if field else str(name))
-    elif isinstance(value, list):
-        for position, member in enumerate(value):
-            _reject_nul_in(member, f"{field}.{position}")
+def reject_unstorable(value: Any, field: str) -> None:
+    """The same of every string in decoded JSON, the names of members too; also of halves of surrogate pairs.
+
+    Raises:
+        InvalidInput: there is one; `field` leads to it.
+    """
+    waiting = [(value, field)]
+    while waiting:
+        item, where = waiting.pop()
+        if isinstance(item, str):
+            reject_nul(item, where or "body")
+            if not item.isascii():
+                _reject_surrogates(item, where or "body")
+        elif isinstance(item, dict):
+            for name, member in item.items():
+                reject_unstorable(name, where)
+                waiting.append((member, f"{where}.{name}" if where else str(name)))
+        elif isinstance(item, list):
+            waiting += [(member, f"{where}.{position}") for position, member in enumerate(item)]
+
+
+def _reject_surrogates(text: str, field: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidInput(f"{field}: half a surrogate pair at character {exc.start + 1}", field=field) from None

@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from cairn_gateway.drafts import from_markdown
+from cairn_gateway.drafts import checked_path, from_markdown
 from cairn_gateway.schemas.runbooks import ImportBody, ImportItem, ImportResult, status_of
 from cairn_shared.errors import CairnError, InvalidInput, TooLarge, TransientError
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
@@ -96,24 +96,17 @@ async def _import(
     )
 
 
-def checked_path(path: str) -> str:
-    """`path`, if it is one that a folder or repository can have.
-
-    Raises:
-        InvalidInput: empty, too long, absolute, leading outwards, or with control characters.
-    """
-    if not path or len(path) > 1000:
-        raise InvalidInput("the path is empty or over 1000 characters", field="path")
-    if path.startswith("/") or ".." in path.split("/") or re.search(r"[\x00-\x1f\x7f]", path):
-        raise InvalidInput("the path must be relative, without `..` and control characters", field="path")
-    return path
-
-
 def _check_owner(known: Head | None, source: str, path: str) -> None:
-    """Two files must not take turns in being one runbook."""
+    """Two files must not take turns in being one runbook, and no import undoes what was written by hand."""
     if known is None or known.deleted or (known.source, known.path) in ((source, path), (source, None)):
         return
-    where = f"{known.source}, {known.path}" if known.path else known.source
+    if known.path is None:
+        raise InvalidInput(
+            f"the id {known.id} belongs to a runbook that no file holds (source {known.source}): it is kept. For the "
+            f"file's text delete it (`cairn runbooks rm {known.id}`) and import again; for both, import with a prefix",
+            field="path",
+        )
+    where = f"{known.source}, {known.path}"
     raise InvalidInput(f"the id {known.id} belongs to another runbook ({where}); import with a prefix", field="path")
 
 
@@ -122,6 +115,3 @@ def _id_or_none(item: ImportItem, prefix: str) -> str | None:
         return id_of_path(item.path, prefix)
     except InvalidInput:
         return None
-
-
-__all__: Sequence[str] = ("MAX_IMPORT_BYTES", "checked_path", "id_of_path", "import_items")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+
+if TYPE_CHECKING:
+    from gateway.tests.edge.conftest import Upstream
 
 JSON = "application/json"
 MARKDOWN = "text/markdown"
@@ -116,7 +121,7 @@ REQUESTS = [
     ("POST", "/ask", b'{"question": "x", "kk": 1}', 422, "kk"),
     ("POST", "/ask", b'{"question": "' + b"x" * 40_000 + b'"}', 422, "question"),
     ("POST", "/ask", b'{"question": "' + b"x" * 2_000_000 + b'"}', 413, "body"),
-    ("POST", "/ask", b"\xff\xff", 400, None),
+    ("POST", "/ask", b"\xff\xff", 422, "body"),
     ("POST", "/ask", DEEP, 400, None),
     ("POST", "/search", b'{"query": "x", "k": 0}', 422, "k"),
     ("POST", "/search", b'{"query": "x", "filters": {"since": "yesterday"}}', 422, "filters.since"),
@@ -146,3 +151,96 @@ async def test_bad_requests_are_refused_by_name(client: httpx.AsyncClient, subte
         with subtests.test(f"{method} {path} {content[:40]!r}"):
             answer = await client.request(method, path, content=content, headers={"content-type": JSON})
             assert_problem(answer, status, field)
+
+
+LONE = "\\ud800"
+UNSTORABLE = [
+    ("/search", {"query": "redis", "filters": {"source": "?"}}, "filters.source"),
+    ("/search", {"query": "redis", "filters": {"service": "?"}}, "filters.service"),
+    ("/search", {"query": "redis", "alert": {"annotations": {"summary": "?"}}}, "alert.annotations.summary"),
+    ("/ask", {"question": "?"}, "question"),
+    ("/ask", {"question": "redis", "filters": {"source": "?"}}, "filters.source"),
+    ("/ask", {"question": "redis", "alert": {"labels": {"alertname": "?"}}}, "alert.labels.alertname"),
+    ("/ask", {"question": "redis", "alert": {"labels": {"?": "x"}}}, "alert.labels"),
+    ("/ask", {"question": "redis", "min_revision": {"?": 1}}, "min_revision"),
+    ("/executions", {"runbook_id": "a", "step": 1, "outcome": "worked", "note": "?"}, "note"),
+    ("/feedback", {"verdict": "wrong", "note": "?"}, "note"),
+    ("/users/u/keys", {"label": "?"}, "label"),
+]
+
+
+@pytest.mark.parametrize("text", [LONE, "\\udc00", "\\u0000", "\\ud800\\ud800"])
+async def test_text_that_no_store_holds_is_refused_by_its_field_and_asks_nobody(
+    client: httpx.AsyncClient, upstream: Upstream, subtests: pytest.Subtests, text: str
+) -> None:
+    for path, shape, field in UNSTORABLE:
+        with subtests.test(f"{path} {field}"):
+            content = json.dumps(shape).replace("?", text)
+            answer = await client.post(path, content=content, headers={"content-type": JSON})
+            assert_problem(answer, 422, field)
+    assert upstream.asked == []
+
+
+async def test_a_member_named_by_half_a_character_is_refused_and_a_whole_pair_is_text(
+    client: httpx.AsyncClient, upstream: Upstream
+) -> None:
+    headers = {"content-type": JSON}
+    answer = await client.post("/search", content=b'{"query": "a", "\\ud800": 1}', headers=headers)
+    assert answer.status_code == 422, answer.text
+    raw = await client.post("/search", content=b'{"query": "\xed\xa0\x80"}', headers=headers)
+    assert_problem(raw, 422, "body")
+    wide = await client.post("/search", content='{"query": "a\\u0000"}'.encode("utf-16"), headers=headers)
+    assert wide.status_code == 422, wide.text
+    answer = await client.post("/search", content=b'{"query": "\\ud83d\\ude00"}', headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert upstream.asked[-1]["query"] == "\U0001f600"
+
+
+@pytest.mark.parametrize("when", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+async def test_a_time_that_no_store_holds_is_bad_input_and_no_outage(
+    client: httpx.AsyncClient, upstream: Upstream, when: str
+) -> None:
+    answer = await client.post("/search", json={"query": "redis", "filters": {"since": when}})
+    assert_problem(answer, 422, "filters.since")
+    assert upstream.asked == []
+
+
+async def test_without_a_key_the_body_is_not_looked_at(client: httpx.AsyncClient) -> None:
+    for path in ("/ask", "/search", "/executions", "/feedback", "/verify", "/ingest/states", "/v1/chat/completions"):
+        answer = await client.post(path, content=b"{", headers={"content-type": JSON, "authorization": "Bearer no"})
+        assert answer.status_code == 401, path
+
+
+async def test_a_compressed_body_is_refused_and_not_misread(client: httpx.AsyncClient) -> None:
+    headers = {"content-type": JSON, "content-encoding": "gzip"}
+    packed = gzip.compress(body())
+    for method, path in (("POST", "/search"), ("PUT", "/runbooks/a"), ("POST", "/runbooks/import")):
+        answer = await client.request(method, path, content=packed, headers=headers)
+        assert answer.status_code == 415, path
+
+
+async def test_a_path_in_json_is_checked_as_that_of_the_query_is(client: httpx.AsyncClient) -> None:
+    answer = await client.put("/runbooks/a", content=body(path="../../etc/passwd"), headers={"content-type": JSON})
+    assert_problem(answer, 422, "path")
+
+
+async def test_a_step_that_a_runbook_does_not_have_cannot_be_carried_out(client: httpx.AsyncClient) -> None:
+    await client.put("/runbooks/one-step", content=body(), headers={"content-type": JSON})
+    given = {"runbook_id": "one-step", "step": 2, "outcome": "worked"}
+    assert_problem(await client.post("/executions", json=given), 422, "step")
+    assert (await client.post("/executions", json=given | {"step": 1})).status_code == 201
+
+
+async def test_a_client_that_leaves_in_its_body_is_no_failure_of_ours(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = client.base_url
+    for path in ("/runbooks/a", "/users/u"):
+        _, writer = await asyncio.open_connection(url.host, url.port)
+        head = f"PUT {path} HTTP/1.1\r\nhost: x\r\nauthorization: {client.headers['authorization']}\r\n"
+        writer.write(f"{head}content-type: application/json\r\ncontent-length: 1000\r\n\r\n{{".encode())
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        writer.close()
+    await asyncio.sleep(0.3)
+    assert not [record for record in caplog.records if record.exc_info]

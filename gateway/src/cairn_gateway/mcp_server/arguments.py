@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from cairn_shared.api.ask import AskRequest, Question
+from cairn_shared.api.fields import WITHOUT_NUL, Moment, Text
 from cairn_shared.api.search import MAX_QUERY_CHARACTERS, AlertContext, SearchFilters, SearchRequest
 from cairn_shared.runbooks.model import RunbookId
 
@@ -29,15 +30,17 @@ class AskArguments(Arguments):
         ),
     ]
     alert_name: Annotated[
-        str | None, Field(max_length=500, description="The alert that raised the question, if one did.")
+        Annotated[str, Field(max_length=500), WITHOUT_NUL] | None,
+        Field(description="The alert that raised the question, if one did."),
     ] = None
     alert_labels: Annotated[
-        dict[str, str] | None, Field(description="The alert's labels; they fill placeholders in commands.")
+        dict[Text, Text] | None, Field(description="The alert's labels; they fill placeholders in commands.")
     ] = None
     runbook_url: Annotated[
-        str | None, Field(max_length=2000, description="The alert's runbook_url annotation: leads to that runbook.")
+        Annotated[str, Field(max_length=2000), WITHOUT_NUL] | None,
+        Field(description="The alert's runbook_url annotation: leads to that runbook."),
     ] = None
-    service: Annotated[str | None, Field(description="Only this service's runbooks.")] = None
+    service: Annotated[Text | None, Field(description="Only this service's runbooks.")] = None
     k: Annotated[int, Field(ge=1, le=20, description="How many steps to answer from.")] = 8
 
     def request(self) -> AskRequest:
@@ -56,14 +59,15 @@ class SearchArguments(Arguments):
         Field(
             min_length=1, max_length=MAX_QUERY_CHARACTERS, description="Words, or an error message or name as it is."
         ),
+        WITHOUT_NUL,
     ]
     kind: Annotated[Kind | None, Field(description="Only this kind; `event` is everything that is not a runbook.")] = (
         None
     )
-    service: Annotated[str | None, Field(description="Only what belongs to this service.")] = None
-    source: Annotated[str | None, Field(description="Only from this source, such as a repository.")] = None
-    since: Annotated[AwareDatetime | None, Field(description="Only what happened since: ISO 8601 with zone.")] = None
-    until: Annotated[AwareDatetime | None, Field(description="Only what happened until: ISO 8601 with zone.")] = None
+    service: Annotated[Text | None, Field(description="Only what belongs to this service.")] = None
+    source: Annotated[Text | None, Field(description="Only from this source, such as a repository.")] = None
+    since: Annotated[Moment | None, Field(description="Only what happened since: ISO 8601 with zone.")] = None
+    until: Annotated[Moment | None, Field(description="Only what happened until: ISO 8601 with zone.")] = None
     k: Annotated[int, Field(ge=1, le=50, description="How many hits.")] = 8
 
     def request(self) -> SearchRequest:

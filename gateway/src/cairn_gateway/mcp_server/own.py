@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cairn_gateway.asking import Asking
-from cairn_gateway.drafts import reject_nul
 from cairn_gateway.ports import Searcher
 from cairn_gateway.schemas.runbooks import RunbookView
 from cairn_shared.api.ask import AskRequest, AskResponse
@@ -20,11 +19,9 @@ class OwnKnowledge:
         self._store = store
 
     async def ask(self, request: AskRequest) -> AskResponse:
-        reject_nul(request.question, "question")
         return await self._asking.ask(request)
 
     async def search(self, request: SearchRequest) -> SearchResponse:
-        reject_nul(request.query, "query")
         return await self._searcher.search(request)
 
     async def get_runbook(self, runbook_id: str) -> RunbookView:

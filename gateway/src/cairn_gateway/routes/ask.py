@@ -8,14 +8,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from cairn_gateway.dependencies import Gateway, RequireReader
-from cairn_gateway.drafts import reject_nul
+from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.plain import as_json
 from cairn_gateway.routes.problems import Responses, problems
 from cairn_gateway.sse import HEADERS, MEDIA_TYPE
 from cairn_shared.api.ask import AskRequest, AskResponse
 from cairn_shared.web.disconnect import CLIENT_CLOSED_REQUEST, unless_disconnected
 
-router = APIRouter(tags=["questions"])
+router = APIRouter(tags=["questions"], route_class=GuardedRoute)
 
 _RESPONSES: Responses = {
     200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "The answer."},
@@ -34,7 +34,6 @@ async def ask(body: AskRequest, request: Request, state: Gateway, _: RequireRead
     Always 200: `mode` and `degraded_reason` say what could not be done. With `stream` the answer comes as
     server-sent events: `sources`, `claim` ..., `done`. A client that leaves cancels the question.
     """
-    reject_nul(body.question, "question")
     if not body.stream:
         answer = await unless_disconnected(request, state.asking.ask(body))
         return Response(status_code=CLIENT_CLOSED_REQUEST) if answer is None else as_json(answer)

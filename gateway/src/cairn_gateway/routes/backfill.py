@@ -10,10 +10,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from cairn_gateway.dependencies import Gateway, RequireOperator
+from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.problems import problems
 from cairn_gateway.sources.model import Delivery
 
-router = APIRouter(prefix="/backfill", tags=["webhooks"])
+router = APIRouter(prefix="/backfill", tags=["webhooks"], route_class=GuardedRoute)
 
 MAX_ITEMS = 200
 

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Path as InPath
 
 from cairn_gateway.dependencies import Gateway, RequireEditor, RequireReader
+from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.problems import problems
 from cairn_gateway.schemas.people import ExecutionBody, ExecutionImport, ExecutionPage, ExecutionView, ExecutionWritten
 from cairn_shared.errors import InvalidInput
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 
-router = APIRouter(prefix="/executions", tags=["executions"])
+router = APIRouter(prefix="/executions", tags=["executions"], route_class=GuardedRoute)
 
 Id = Annotated[str, InPath(pattern=RUNBOOK_ID_PATTERN)]
 IdQuery = Annotated[str | None, Query(pattern=RUNBOOK_ID_PATTERN)]
@@ -23,8 +24,12 @@ IdQuery = Annotated[str | None, Query(pattern=RUNBOOK_ID_PATTERN)]
 @router.post("", response_model=ExecutionWritten, status_code=201, responses=problems(400, 422))
 async def record(body: ExecutionBody, state: Gateway, who: RequireReader) -> ExecutionWritten:
     """Record that the caller carried out a step, now unless `started_at` says otherwise."""
-    if body.runbook_id not in await state.store.find_heads([body.runbook_id]):
+    head = (await state.store.find_heads([body.runbook_id])).get(body.runbook_id)
+    if head is None:
         raise InvalidInput(f"there is no runbook {body.runbook_id}", field="runbook_id")
+    # Of an earlier revision, or of a runbook that is gone, the steps are not at hand.
+    if body.revision in (None, head.revision) and not head.deleted and body.step > head.steps:
+        raise InvalidInput(f"{body.runbook_id} has {head.steps} steps", field="step")
     now = state.clock.now()
     fields = {**body.model_dump(), "user_id": who.user_id, "started_at": body.started_at or now}
     return await _put(state, uuid.uuid4().hex, fields)

@@ -8,12 +8,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from cairn_gateway.dependencies import Gateway, RequireOperator, RequireReader
+from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.problems import problems
 from cairn_gateway.schemas.people import FeedbackBody, FeedbackPage, FeedbackView, Verdict
 from cairn_shared.redaction import redact
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 
-router = APIRouter(prefix="/feedback", tags=["feedback"])
+router = APIRouter(prefix="/feedback", tags=["feedback"], route_class=GuardedRoute)
 
 
 @router.post("", response_model=FeedbackView, status_code=201, responses=problems(400, 422))

@@ -8,11 +8,12 @@ from fastapi import APIRouter
 
 from cairn_gateway.dependencies import Gateway, RequireReader
 from cairn_gateway.ingest_state import ingest_states
+from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.problems import problems
 from cairn_gateway.schemas.operations import IngestState, StatesAnswer, StatesBody
 from cairn_shared.errors import NotFound
 
-router = APIRouter(prefix="/ingest", tags=["ingest"])
+router = APIRouter(prefix="/ingest", tags=["ingest"], route_class=GuardedRoute)
 
 
 @router.get("/{event_id}", response_model=IngestState, responses=problems(404, 422))

@@ -31,6 +31,7 @@ from cairn_gateway.compat.embeddings import (
 from cairn_gateway.compat.errors import ErrorBody, UnknownModel
 from cairn_gateway.dependencies import Gateway, RequireReader, State
 from cairn_gateway.ports import Embedder
+from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.plain import as_json
 from cairn_gateway.routes.problems import Responses
 from cairn_gateway.sse import HEADERS, MEDIA_TYPE, Frame
@@ -40,7 +41,7 @@ from cairn_shared.logging import get_logger
 from cairn_shared.web.disconnect import CLIENT_CLOSED_REQUEST, unless_disconnected
 
 log = get_logger(__name__)
-router = APIRouter(prefix="/v1", tags=["openai"])
+router = APIRouter(prefix="/v1", tags=["openai"], route_class=GuardedRoute)
 
 MODEL_PATIENCE = 2.0
 """Seconds that the list of models waits for the embedder."""

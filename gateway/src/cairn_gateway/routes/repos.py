@@ -10,10 +10,11 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
 from cairn_gateway.dependencies import Gateway, RequireOperator, RequireReader
+from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.problems import problems
 from cairn_shared.repositories.model import Declaration, Declared, Provider, SyncState
 
-router = APIRouter(prefix="/repos", tags=["repositories"])
+router = APIRouter(prefix="/repos", tags=["repositories"], route_class=GuardedRoute)
 
 RepoName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
 

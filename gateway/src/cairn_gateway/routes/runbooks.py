@@ -11,9 +11,10 @@ from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from cairn_gateway.dependencies import Gateway, RequireEditor, RequireReader
-from cairn_gateway.drafts import Draft, from_json_bytes, from_markdown_bytes, parse_json, reject_nul
-from cairn_gateway.importing import checked_path, import_items
+from cairn_gateway.drafts import Draft, checked_path, from_json_bytes, from_markdown_bytes, parse_json, reject_nul
+from cairn_gateway.importing import import_items
 from cairn_gateway.preconditions import etag, precondition, unchanged
+from cairn_gateway.routes.guarded import refuse_encoded
 from cairn_gateway.routes.plain import described
 from cairn_gateway.routes.problems import Responses, problems
 from cairn_gateway.schemas.runbooks import (
@@ -90,6 +91,7 @@ async def _draft(runbook_id: str, request: Request, source: str | None, path: st
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and kind not in _MARKDOWN_TYPES:
         raise HTTPException(415, f"send the runbook as {MARKDOWN} or application/json (Content-Type)")
+    refuse_encoded(request)
     if path is not None:
         checked_path(path)
     body = await request.body()
@@ -123,6 +125,7 @@ async def list_runbooks(
 )
 async def import_runbooks(request: Request, state: Gateway, who: RequireEditor) -> ImportAnswer:
     """Write up to 200 files (8 MiB). Each is created, changed, unchanged, or rejected with its reason."""
+    refuse_encoded(request)
     body = await asyncio.to_thread(parse_json, ImportBody, await request.body())
     return ImportAnswer(results=await import_items(state.store, body, by=who.user_id))
 

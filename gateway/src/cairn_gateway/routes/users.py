@@ -11,11 +11,12 @@ from fastapi import Path as InPath
 from cairn_gateway.auth import new_key
 from cairn_gateway.dependencies import Gateway, RequireAdmin
 from cairn_gateway.model import ApiKey, User
+from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.problems import problems
 from cairn_gateway.schemas.people import KeyBody, KeyMade, UserBody, UserList, UserView, UserWritten
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 
-router = APIRouter(prefix="/users", tags=["users"])
+router = APIRouter(prefix="/users", tags=["users"], route_class=GuardedRoute)
 
 UserId = Annotated[str, InPath(pattern=RUNBOOK_ID_PATTERN)]
 

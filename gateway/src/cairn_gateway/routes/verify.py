@@ -8,10 +8,11 @@ from datetime import timedelta
 from fastapi import APIRouter
 
 from cairn_gateway.dependencies import Gateway, RequireOperator
+from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.problems import problems
 from cairn_gateway.schemas.operations import DifferenceView, VerifyAnswer, VerifyBody
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=GuardedRoute)
 
 
 @router.post("/verify", response_model=VerifyAnswer, responses=problems(400, 422))

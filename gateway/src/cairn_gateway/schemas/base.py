@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 
@@ -14,12 +13,6 @@ Line = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Url = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 Path = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Identifier = Annotated[str, StringConstraints(pattern=RUNBOOK_ID_PATTERN)]
-Moment = Annotated[
-    AwareDatetime,
-    Field(ge=datetime.fromisoformat("1990-01-01T00:00:00Z"), lt=datetime.fromisoformat("2200-01-01T00:00:00Z")),
-]
-"""A time that every store can hold."""
-
 WriteStatus = Literal["created", "changed", "unchanged"]
 
 

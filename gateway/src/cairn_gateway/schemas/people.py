@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from cairn_gateway.model import Role
-from cairn_gateway.schemas.base import Body, Identifier, Moment, Name, WriteStatus
+from cairn_gateway.schemas.base import Body, Identifier, Name, WriteStatus
+from cairn_shared.api.fields import Moment
 from cairn_shared.runbooks.model import RunbookId
 
 

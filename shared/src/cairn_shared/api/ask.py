@@ -6,12 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
+from cairn_shared.api.fields import WITHOUT_NUL, Text
 from cairn_shared.api.search import MAX_QUERY_CHARACTERS, AlertContext, SearchFilters
 
 REFUSAL = "I don't have a runbook covering that"
 
 AnswerMode = Literal["full", "cached", "excerpts", "keyword", "refused", "unavailable"]
-Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_CHARACTERS)]
+Question = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_CHARACTERS), WITHOUT_NUL
+]
 
 
 class AskRequest(BaseModel):
@@ -25,10 +28,10 @@ class AskRequest(BaseModel):
     stream: bool = False
     filters: SearchFilters = SearchFilters()
     min_revision: Annotated[
-        dict[str, int],
+        dict[Text, Annotated[int, Field(ge=0, lt=2**63)]],
         Field(description="Wait (briefly) until these runbooks are searchable at these revisions: {id: revision}."),
     ] = {}
-    wait_for: Annotated[list[str], Field(max_length=20, description="Event ids to wait for, briefly.")] = []
+    wait_for: Annotated[list[Text], Field(max_length=20, description="Event ids to wait for, briefly.")] = []
 
 
 class Citation(BaseModel):

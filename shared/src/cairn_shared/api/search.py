@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
-MAX_QUERY_CHARACTERS = 32_768
+from cairn_shared.api.fields import MAX_TEXT, WITHOUT_NUL, Moment, Text
+
+MAX_QUERY_CHARACTERS = MAX_TEXT
 MAX_K = 100
 
 Mode = Literal["hybrid", "semantic", "keyword"]
@@ -26,10 +28,10 @@ class SearchFilters(BaseModel):
         | None,
         Field(description="`event` means everything that is not a runbook."),
     ] = None
-    source: str | None = None
-    service: str | None = None
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    source: Text | None = None
+    service: Text | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class AlertContext(BaseModel):
@@ -37,10 +39,17 @@ class AlertContext(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    name: Annotated[str | None, Field(max_length=500)] = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    runbook_url: Annotated[str | None, Field(max_length=2000)] = None
+    name: Annotated[str, Field(max_length=500), WITHOUT_NUL] | None = None
+    labels: dict[Text, Text] = {}
+    annotations: dict[Text, Text] = {}
+    runbook_url: Annotated[str, Field(max_length=2000), WITHOUT_NUL] | None = None
+
+    @model_validator(mode="after")
+    def _named_by_its_labels(self) -> Self:
+        """An alert as Alertmanager sends it has its name and its runbook only in labels and annotations."""
+        self.name = self.name or self.labels.get("alertname", "")[:500] or None
+        self.runbook_url = self.runbook_url or self.annotations.get("runbook_url", "")[:2000] or None
+        return self
 
 
 class SearchRequest(BaseModel):
@@ -48,13 +57,16 @@ class SearchRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    query: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
+    query: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS), WITHOUT_NUL]
     k: Annotated[int, Field(ge=1, le=MAX_K)] = 10
     filters: SearchFilters = SearchFilters()
     mode: Mode = "hybrid"
     fusion: Fusion = "tm2c2"
     alert: AlertContext | None = None
-    extra_query: Annotated[str | None, Field(max_length=2000, description="A refined query, searched as well.")] = None
+    extra_query: Annotated[
+        Annotated[str, Field(max_length=2000), WITHOUT_NUL] | None,
+        Field(description="A refined query, searched as well."),
+    ] = None
     explain: bool = False
 
 

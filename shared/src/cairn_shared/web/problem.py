@@ -10,10 +10,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from cairn_shared import context
 from cairn_shared.errors import CairnError, InvalidInput, TooManyRequests, TransientError, Unavailable
 from cairn_shared.logging import get_logger
+from cairn_shared.web.disconnect import CLIENT_CLOSED_REQUEST
 
 log = get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -33,6 +35,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(CairnError, _ours)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _left)
     app.add_exception_handler(Exception, _unforeseen)
 
 
@@ -69,7 +72,8 @@ async def _validation(_: Request, exc: Exception) -> Response:
 def _field(error: dict[str, Any]) -> str:
     if error["type"] == "json_invalid":  # its place is an offset, not a field
         return "body"
-    return ".".join(str(part) for part in error["loc"] if part != "body") or "body"
+    name = ".".join(str(part) for part in error["loc"] if part != "body") or "body"
+    return name.encode(errors="backslashreplace").decode()  # a client's own member may be named by half a character
 
 
 async def _http(_: Request, exc: Exception) -> Response:
@@ -81,6 +85,10 @@ async def _http(_: Request, exc: Exception) -> Response:
         str(exc.detail),
         headers=dict(exc.headers or {}),
     )
+
+
+async def _left(_: Request, __: Exception) -> Response:
+    return Response(status_code=CLIENT_CLOSED_REQUEST)  # the client left in the middle of its body
 
 
 async def _unforeseen(_: Request, exc: Exception) -> Response:

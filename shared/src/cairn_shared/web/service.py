@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
@@ -98,16 +100,31 @@ class RequestIds:
         await self._app(scope, receive, send_with_id)
 
 
+@dataclass(frozen=True)
+class BodyPatience:
+    """Seconds to wait for the next piece of a body, and for all of it."""
+
+    piece: float = 20.0
+    whole: float = 120.0
+
+
 class BodyLimit:
-    """Refuse bodies over `limit` bytes with 413, by Content-Length or while they arrive.
+    """Refuse bodies over `limit` bytes with 413, by Content-Length or while they arrive; with 408 those that stall.
 
     `limits` gives single path prefixes another limit.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, limits: dict[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit: int,
+        limits: dict[str, int] | None = None,
+        patience: BodyPatience = BodyPatience(),
+    ) -> None:
         self._app = app
         self._limit = limit
         self._limits = limits or {}
+        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -120,11 +137,20 @@ class BodyLimit:
             await refusal(scope, receive, send)
             return
         seen = 0
-        started = False
+        started = complete = False
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._patience.whole
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
+            nonlocal seen, complete
+            if complete:  # what follows is the disconnect, for which anybody may wait as long as they like
+                return await receive()
+            try:
+                async with asyncio.timeout_at(min(end, loop.time() + self._patience.piece)):
+                    message = await receive()
+            except TimeoutError as exc:
+                raise _BodyStalled from exc
+            complete = message["type"] != "http.request" or not message.get("more_body", False)
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
                 if seen > limit:
@@ -141,6 +167,16 @@ class BodyLimit:
         except _BodyTooLarge:
             if not started:
                 await refusal(scope, receive, send)
+        except _BodyStalled:
+            if not started:
+                stalled = problem.problem(
+                    408, "Request timeout", "the body stopped coming: send it again", headers={"Connection": "close"}
+                )
+                await stalled(scope, receive, send)
+
+
+class _BodyStalled(Exception):
+    """The next piece of the body did not come in time."""
 
 
 class _BodyTooLarge(Exception):
