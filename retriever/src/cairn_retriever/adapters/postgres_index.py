@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from cairn_retriever.adapters.postgres_snapshot import PostgresSnapshot
+from cairn_retriever.adapters.read_transaction import STATE_COLUMNS, ReadTransaction, ScanSettings
 from cairn_retriever.adapters.scope import Half, Scope
 from cairn_retriever.adapters.sql import Sources, quote_lexeme
 from cairn_retriever.metrics import Metrics
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 MANY = 200
 """Steps with an identifier are counted up to here."""
-
-STATE_COLUMNS = """epoch, fingerprint, chunks, average_length, refreshed_at IS NOT NULL AS refreshed, thresholds,
-       (SELECT table_name FROM embedding_spaces s WHERE s.fingerprint = corpus_state.fingerprint) AS vectors"""
 
 # Everything that is known of a query without its vector, in one row.
 PREPARE = f"""
@@ -76,17 +74,6 @@ CROSS JOIN LATERAL (
 ) AS held
 """
 EVENT_SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'chunks'::regclass"
-
-# The settings end with the transaction, so that the next checkout has the defaults. Starting parallel workers takes
-# longer than what they would do, and under load they are not there.
-BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-STATE = f"""
-SELECT {STATE_COLUMNS},
-       set_config('hnsw.ef_search', $1, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.max_scan_tuples', $2, true), set_config('jit', 'off', true),
-       set_config('max_parallel_workers_per_gather', '0', true)
-FROM corpus_state
-"""  # noqa: S608 - columns written above
 
 LEXICON = "SELECT word, ndoc FROM ts_stat('SELECT tsv FROM chunks WHERE kind = ''runbook''')"
 LEXICON_SIZE = "SELECT count(*) AS chunks, coalesce(avg(length(tsv)), 0) AS average FROM chunks WHERE kind = 'runbook'"
@@ -175,29 +162,35 @@ class PostgresIndex:
 
     @asynccontextmanager
     async def snapshot(self, filters: SearchFilters, k: int, now: datetime) -> AsyncIterator[PostgresSnapshot]:
-        """A read-only transaction with the settings of a search."""
+        """One view; with a spare connection both halves of the corpus are searched at the same time in it."""
         limits = self._policy.candidates
         limit = max(limits.each, 2 * k)
+        settings = ScanSettings(min(1000, max(limits.ef_search, 2 * limit)), limits.max_scan_tuples)
         scope = Scope(filters)
-        halves: tuple[Half, ...] = ("runbooks", "events")
+        every: tuple[Half, ...] = ("runbooks", "events")
+        halves = [half for half in every if scope.includes(half)]
         try:
-            async with self._pool.acquire() as connection:
-                await connection.execute(BEGIN)
-                try:
-                    ef_search = min(1000, max(limits.ef_search, 2 * limit))
-                    row = await connection.fetchrow(STATE, str(ef_search), str(limits.max_scan_tuples))
-                    assert row is not None
-                    state = _state(row)
-                    sources = [
-                        Sources(half, scope, self._policy, now, limit, state.vectors)
-                        for half in halves
-                        if scope.includes(half)
-                    ]
-                    yield PostgresSnapshot(connection, state, sources)
-                finally:
-                    await connection.execute("ROLLBACK")
+            async with AsyncExitStack() as stack:
+                transactions = [await self._transaction(stack, settings)]
+                # Never wait for the second one while holding the first: all searches might do so at once.
+                if len(halves) > 1 and self._has_spare():
+                    transactions.append(await self._transaction(stack, settings))
+                row = await transactions[0].begin(export=len(transactions) > 1)
+                assert row is not None
+                state = _state(row)
+                sources = [Sources(half, scope, self._policy, now, limit, state.vectors) for half in halves]
+                yield PostgresSnapshot(transactions, row["snapshot"], state, sources)
         except Exception as exc:
             raise _ours(exc) from exc
+
+    async def _transaction(self, stack: AsyncExitStack, settings: ScanSettings) -> ReadTransaction:
+        connection = await stack.enter_async_context(self._pool.acquire())
+        transaction = ReadTransaction(connection, settings)
+        stack.push_async_callback(transaction.end)
+        return transaction
+
+    def _has_spare(self) -> bool:
+        return self._pool.get_idle_size() > 0 or self._pool.get_size() < self._pool.get_max_size()
 
 
 def _state(row: Any) -> CorpusState:

@@ -2,45 +2,74 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cairn_retriever.adapters.read_transaction import ReadTransaction
 from cairn_retriever.adapters.sql import HITS, Sources, Statement, candidates, greatest_weight
 from cairn_retriever.model import RUNBOOK, Candidate, CorpusState, Ranked, Vector
-from cairn_retriever.policy import LexicalPolicy
 from cairn_retriever.ports import Hints, QueryVectors
 from cairn_shared.api.search import Hit
 
-if TYPE_CHECKING:
-    from cairn_shared.postgres import Connection
-
 
 class PostgresSnapshot:
-    """One consistent view of the index, of the halves of the corpus that the request's filters leave."""
+    """One consistent view of the index, of the halves of the corpus that the request's filters leave.
 
-    def __init__(self, connection: Connection, state: CorpusState, halves: Sequence[Sources]) -> None:
+    `transactions` are one, or two that see the same: the first has begun, a second begins when it is needed.
+    """
+
+    def __init__(
+        self,
+        transactions: Sequence[ReadTransaction],
+        snapshot: str | None,
+        state: CorpusState,
+        halves: Sequence[Sources],
+    ) -> None:
         self.state = state
-        self._connection = connection
+        self._transactions = transactions
+        self._snapshot = snapshot
         self._halves = halves
 
     async def candidates(
         self, hints: Hints, vectors: QueryVectors | None, *, without: Sequence[str] = ()
     ) -> list[Candidate]:
-        """What any source proposes, every score filled in, ordered by chunk id."""
-        found: list[Candidate] = []
-        for sources in self._halves:
-            named = await self._proposals(replace(sources, without=without), hints, vectors)
-            if named:
-                found += await self._filled(named, hints, vectors, sources.policy.lexical)
-        return found
+        """What any source proposes, every score filled in, ordered by half and chunk id."""
+        halves = [replace(sources, without=without) for sources in self._halves]
+        if len(self._transactions) < len(halves):
+            found = [await self._of_half(self._transactions[0], sources, hints, vectors) for sources in halves]
+        else:
+            pairs = zip(self._transactions, halves, strict=False)
+            found = await asyncio.gather(*(self._of_half(one, sources, hints, vectors) for one, sources in pairs))
+        return [candidate for half in found for candidate in half]
+
+    async def _of_half(
+        self, transaction: ReadTransaction, sources: Sources, hints: Hints, vectors: QueryVectors | None
+    ) -> list[Candidate]:
+        await transaction.begin(like=self._snapshot)
+        named = await self._proposals(transaction, sources, hints, vectors)
+        if not named:
+            return []
+        lexical = sources.policy.lexical
+        statement = candidates(
+            [proposal for _, proposal in named],
+            hints.lexemes,
+            hints.identifiers,
+            vectors,
+            table=self.state.vectors,
+            lexical=lexical,
+        )
+        names = [name for name, _ in named]
+        scale = greatest_weight(lexical)
+        return [_candidate(row, names, scale) for row in await transaction.fetch(statement.text, *statement.args)]
 
     async def _proposals(
-        self, sources: Sources, hints: Hints, vectors: QueryVectors | None
+        self, transaction: ReadTransaction, sources: Sources, hints: Hints, vectors: QueryVectors | None
     ) -> list[tuple[str, Statement]]:
         runbooks = sources.half == "runbooks"
         named: list[tuple[str, Statement]] = []
-        exactly = bool(vectors) and (runbooks or await self._are_few(sources))
+        exactly = bool(vectors) and (runbooks or await _are_few(transaction, sources))
         for name, vector in _named(vectors):
             if exactly:
                 named.append((f"{sources.half} by {name}", sources.exact(vector)))
@@ -57,37 +86,22 @@ class PostgresSnapshot:
             named.append(("routed", sources.routed(hints.routed)))
         return named
 
-    async def _are_few(self, sources: Sources) -> bool:
-        """Whether the filters leave so few that comparing all is cheap; an index scan could miss some."""
-        if not sources.scope.restricted:
-            return False
-        limit = sources.policy.candidates.exact_rows
-        counted = sources.count(limit + 1)
-        number: int = await self._connection.fetchval(counted.text, *counted.args)
-        return number <= limit
-
-    async def _filled(
-        self, named: Sequence[tuple[str, Statement]], hints: Hints, vectors: QueryVectors | None, lexical: LexicalPolicy
-    ) -> list[Candidate]:
-        statement = candidates(
-            [proposal for _, proposal in named],
-            hints.lexemes,
-            hints.identifiers,
-            vectors,
-            table=self.state.vectors,
-            lexical=lexical,
-        )
-        rows = await self._connection.fetch(statement.text, *statement.args)
-        scale = greatest_weight(lexical)
-        names = [name for name, _ in named]
-        return [_candidate(row, names, scale) for row in rows]
-
     async def hits(self, ranked: Sequence[Ranked]) -> list[Hit]:
         """The steps to show, in the order given."""
         if not ranked:
             return []
-        rows = {row["step_id"]: row for row in await self._connection.fetch(HITS, [one.step_id for one in ranked])}
+        rows = {row["step_id"]: row for row in await self._transactions[0].fetch(HITS, [one.step_id for one in ranked])}
         return [_hit(rows[one.step_id], one) for one in ranked]
+
+
+async def _are_few(transaction: ReadTransaction, sources: Sources) -> bool:
+    """Whether the filters leave so few that comparing all is cheap; an index scan could miss some."""
+    if not sources.scope.restricted:
+        return False
+    limit = sources.policy.candidates.exact_rows
+    counted = sources.count(limit + 1)
+    number: int = (await transaction.fetch(counted.text, *counted.args))[0][0]
+    return number <= limit
 
 
 def _named(vectors: QueryVectors | None) -> Iterator[tuple[str, Vector]]:
