@@ -97,6 +97,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stag
         codes: Iterator[int | None] = itertools.repeat(None),
         ignores: frozenset[int] = frozenset(),
         policy: RestartPolicy = RestartPolicy(),
+        writes: bytes = b"a line of its log\n",
     ) -> Stage:
         clock = QuickClock()
         told: list[tuple[str, str]] = []
@@ -106,7 +107,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stag
                 told.append((process.status, process.detail))
 
         def launch(_: Program, output: IO[bytes]) -> Scripted:
-            output.write(b"a line of its log\n")
+            output.write(writes)
             made.append(Scripted(next(PIDS), next(codes), ignores))
             return made[-1]
 
@@ -155,7 +156,7 @@ async def test_a_process_that_never_comes_up_ends_in_an_error_with_its_last_line
         raise NotReady("refused")
 
     it = stage(probe=refuse, codes=itertools.repeat(1), policy=RestartPolicy(first_attempts=3))
-    with pytest.raises(StartError, match=r"it: ended with exit code 1\n  a line of its log"):
+    with pytest.raises(StartError, match=r"it: ended with exit code 1\n  a line of its log\Z"):
         await it.keeper.run()
     assert len(it.started) == 3
     assert it.told[-1] == ("failed", "ended with exit code 1")
@@ -169,6 +170,18 @@ async def test_a_wrong_setting_is_not_tried_again(stage: Callable[..., Stage]) -
     with pytest.raises(StartError, match="exit code 2"):
         await it.keeper.run()
     assert len(it.started) == 1
+
+
+async def test_a_wrong_setting_is_told_by_its_own_line_alone(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise NotReady("refused")
+
+    (tmp_path / "it.log").write_text("setting OLD: of another run\nold\n")
+    line = "setting LLM_BASE_URL: Input should be a valid URL"
+    it = stage(probe=refuse, codes=itertools.repeat(2), writes=f"starting\n{line}\n{line}\n".encode())
+    with pytest.raises(StartError) as refused:
+        await it.keeper.run()
+    assert str(refused.value) == f"it refuses a setting:\n  {line}"
 
 
 async def test_a_first_start_that_takes_too_long_is_given_up_with_what_was_missing(stage: Callable[..., Stage]) -> None:

@@ -10,6 +10,7 @@ from cairn_local import secrets_file
 from cairn_local.home import Home, find
 from cairn_local.plan import WEBHOOK_SECRETS, Plan, build, wanted_ports
 from cairn_local.settings import StackSettings
+from cairn_shared.settings import load
 
 
 def plan(home: Path, environ: Mapping[str, str] | None = None, **settings: object) -> Plan:
@@ -68,10 +69,16 @@ def test_a_durable_log_needs_the_inbox_only_as_a_fallback(tmp_path: Path) -> Non
     assert made.broker == "apache kafka (durable)"
 
 
-def test_apache_kafka_without_its_home_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apache_kafka_without_its_home_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("KAFKA_HOME", raising=False)
     with pytest.raises(ValidationError, match="KAFKA_HOME"):
         StackSettings(broker="apache")
+    monkeypatch.setenv("BROKER", "apache")
+    with pytest.raises(SystemExit):
+        load(StackSettings)
+    assert capsys.readouterr().err.startswith("setting KAFKA_HOME: BROKER=apache needs KAFKA_HOME")
 
 
 def test_a_folder_that_is_no_kafka_is_refused_by_name(tmp_path: Path) -> None:
@@ -94,3 +101,14 @@ def test_the_home_is_found_from_a_folder_below_it(tmp_path: Path, monkeypatch: p
     assert find(below).root == tmp_path / "project" / ".cairn"
     monkeypatch.setenv("CAIRN_HOME", str(tmp_path / "elsewhere"))
     assert find(below).root == tmp_path / "elsewhere"
+
+
+def test_the_home_is_closed_to_others_but_keeps_the_right_to_pass_that_postgresql_was_given(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    assert {path.stat().st_mode & 0o777 for path in (home.root, home.logs)} == {0o700}
+    home.root.chmod(0o755)
+    home.logs.chmod(0o755)
+    home.create()
+    assert home.root.stat().st_mode & 0o777 == 0o711
+    assert home.logs.stat().st_mode & 0o777 == 0o700

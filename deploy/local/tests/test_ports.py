@@ -24,8 +24,19 @@ def test_another_port_is_taken_when_something_listens_there() -> None:
     assert chosen in ports.OFFERED
 
 
-def test_the_port_of_the_last_run_goes_before_the_wanted_one() -> None:
-    assert ports.assign({"gateway": 8000}, {"gateway": 8123}, free=all_free) == {"gateway": 8123}
+def test_the_wanted_port_is_taken_again_once_it_is_free() -> None:
+    assert ports.assign({"gateway": 8000}, {"gateway": 8123}, free=all_free) == {"gateway": 8000}
+
+
+def test_the_port_of_the_last_run_goes_before_any_other_free_one() -> None:
+    assert ports.assign({"gateway": 8000}, {"gateway": 8123}, free=lambda port: port != 8000) == {"gateway": 8123}
+
+
+def test_the_file_of_ports_is_its_owners_alone_even_where_it_was_not(tmp_path: Path) -> None:
+    file = tmp_path / "ports.json"
+    file.touch(mode=0o644)
+    ports.save(file, {"gateway": 8123})
+    assert file.stat().st_mode & 0o077 == 0
 
 
 def test_two_processes_never_get_the_same_port() -> None:

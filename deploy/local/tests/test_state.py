@@ -22,6 +22,7 @@ def test_every_change_is_on_disk_at_once_and_told(tmp_path: Path) -> None:
     assert state.load(file) == told[-1] == board.state
     assert state.load(file).processes == {"redis": ProcessState("redis", status="ready", pid=5, restarts=1)}
     assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"]
+    assert file.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"phase": "running"}', '{"processes": {"a": {"unknown": 1}}}'])

@@ -85,6 +85,21 @@ def test_postgres_keeps_committed_rows_through_sigkill_and_stops_without_childre
     assert alive == []
 
 
+@pytest.mark.parametrize("store", ["redis", "mongo"])
+def test_what_a_store_keeps_is_closed_to_others_even_where_its_folder_was_open(folder: Path, store: str) -> None:
+    data = folder / store
+    data.mkdir(mode=0o755)
+    server = redis.server(data, free_port(), "x") if store == "redis" else mongo.server(data, free_port())
+    with running(server, folder / "log"):
+        if store == "redis":
+            with Redis.from_url(server.address) as client:
+                client.save()
+        kept = [path for path in data.rglob("*") if path.is_file()]
+    assert len(kept) > 1
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o077 for path in kept if path.exists()} == {0}
+
+
 VECTOR_VERSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
 
 

@@ -151,6 +151,27 @@ def test_a_second_up_says_that_it_runs_and_a_second_supervisor_refuses(stack: St
     assert {process.pid for process in stack.family()} == family
 
 
+def test_up_on_a_running_stack_names_the_settings_that_it_does_not_have(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAIRN_PORT", stack.env["CAIRN_PORT"])
+    stack.start(LLM_MODEL="small", LLM_API_KEY="sesame")
+    until(stack.running, "running")
+    monkeypatch.setenv("LLM_MODEL", "small")
+    monkeypatch.setenv("LLM_API_KEY", "sesame")
+    monkeypatch.setenv("LLM_BASE_URL", "")
+    monkeypatch.setenv("PG_DSN", "the stack gives this itself")
+    assert "differ" not in stack.command("up", "--detach").stderr
+    monkeypatch.setenv("LLM_MODEL", "large")
+    monkeypatch.setenv("LLM_BASE_URL", "http://model/v1")
+    monkeypatch.delenv("LLM_API_KEY")
+    again = stack.command("up", "--detach")
+    assert again.exit_code == 0
+    assert "these differ: LLM_API_KEY, LLM_BASE_URL, LLM_MODEL. `make stop && make run`" in again.stderr
+    assert "sesame" not in stack.home.state.read_text()
+    assert "settings" not in stack.command("status", "--json").stdout
+
+
 def test_down_stops_status_and_logs_tell(stack: Stack) -> None:
     assert stack.command("status").exit_code == 3
     assert "was not running" in stack.command("down").stderr
@@ -175,12 +196,21 @@ def test_a_port_that_is_taken_is_replaced_and_the_command_line_is_told(stack: St
     import socket
 
     with socket.create_server(("127.0.0.1", int(stack.env["CAIRN_PORT"]))):
-        stack.start()
+        supervisor = stack.start()
         until(stack.running, "running")
         url = stack.state().url
-    assert not url.endswith(f":{stack.env['CAIRN_PORT']}")
+        told = stack.command("up", "--detach").stderr
+    wanted = stack.env["CAIRN_PORT"]
+    assert f"Port {wanted} is taken by another program: the gateway is on {url.rpartition(':')[2]}" in told
+    assert not url.endswith(f":{wanted}")
     assert f"CAIRN_URL={url}\n" in stack.home.env.read_text()
     assert stack.home.env.stat().st_mode & 0o777 == 0o600
+    assert stack.command("down").exit_code == 0
+    assert supervisor.wait(5) == 0
+    stack.start()
+    until(stack.running, "running again")
+    assert stack.state().url.endswith(f":{wanted}")
+    assert stack.state().detail == ""
 
 
 def test_what_still_retries_in_a_thread_does_not_hold_up_the_stop(stack: Stack) -> None:

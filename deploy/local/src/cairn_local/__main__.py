@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import asdict
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cairn_local import health, launch, logs, screen, state
+from cairn_local import choices, health, launch, logs, screen, state
 from cairn_local import home as homes
 from cairn_local.home import Home
 from cairn_local.settings import StackSettings
@@ -50,6 +51,7 @@ def up(
         if current.phase == "running" and not told:
             told = True
             err.print(f"Cairn is ready: {current.url}   (Ctrl-C stops it)", highlight=False)
+            _tell_detail(current)
         elif current.phase == "failed":
             err.print(f"[red]Cairn could not be started.[/] {current.detail}", markup=True, highlight=False)
 
@@ -100,10 +102,12 @@ def status(
     if running:
         current = health.now(current)
     if as_json:
-        out.print_json(json.dumps({**asdict(current), "running": running}))
+        shown = {name: value for name, value in asdict(current).items() if name not in ("salt", "settings")}
+        out.print_json(json.dumps({**shown, "running": running}))
     elif running:
         out.print(screen.table(current, time.time()))
         out.print(f"\n{current.phase}: {current.url}   broker: {current.broker}   logs: {stack.logs}", highlight=False)
+        _tell_detail(current)
     else:
         err.print(f"Cairn is not running. {current.detail}".rstrip(), markup=False)
     if not running:
@@ -157,8 +161,30 @@ def _join(stack: Home, progress: screen.Progress) -> None:
     current = state.load(stack.state)
     if current.phase == "running":
         err.print(f"Cairn is running already: {current.url}   (pid {current.pid})", highlight=False)
+        _tell_detail(current)
+    else:
+        _await(stack, progress, None)
+    _tell_differing(state.load(stack.state))
+
+
+def _tell_detail(current: state.StackState) -> None:
+    if current.detail:
+        err.print(current.detail, style="yellow", markup=False, highlight=False)
+
+
+def _tell_differing(running: state.StackState) -> None:
+    """A running stack keeps the settings it was started with: say which ones of this environment it does not have."""
+    if not running.salt:  # started by an earlier version
         return
-    _await(stack, progress, None)
+    now = choices.digests(os.environ, choices.names(), running.salt)
+    if names := choices.differing(running.settings, now):
+        err.print(
+            f"It runs with other settings than those given now; these differ: {', '.join(names)}. "
+            "`make stop && make run` (or `cairn-local down && cairn-local up --detach`, with them set) applies them.",
+            style="yellow",
+            markup=False,
+            highlight=False,
+        )
 
 
 def _await(stack: Home, progress: screen.Progress, pid: int | None) -> None:
@@ -170,6 +196,7 @@ def _await(stack: Home, progress: screen.Progress, pid: int | None) -> None:
         err.print(f"logs: {stack.logs}", highlight=False)
         raise typer.Exit(1) from exc
     err.print(f"Cairn is ready: {current.url}", highlight=False)
+    _tell_detail(current)
 
 
 def main() -> None:

@@ -47,9 +47,22 @@ class Home:
         return self.root / store
 
     def create(self) -> None:
-        """Make the folders. Others may pass through (PostgreSQL's system user must) but not list."""
-        self.root.mkdir(mode=0o711, parents=True, exist_ok=True)
-        self.logs.mkdir(mode=0o700, exist_ok=True)
+        """Make the folders, closed to others. Where PostgreSQL needs to pass, its store opens just that much."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.root.chmod(self.root.stat().st_mode & 0o711)  # the right to pass is kept: PostgreSQL may be running
+        private_folder(self.logs)
+
+
+def private_folder(folder: Path) -> None:
+    """Make `folder`, or close one that an earlier version left open: what is in it is then closed too."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def private_file(path: Path) -> None:
+    """Make an empty `path` that only its owner reads, or close the one that is there."""
+    path.touch(mode=0o600)
+    path.chmod(0o600)
 
 
 def find(start: Path | None = None) -> Home:

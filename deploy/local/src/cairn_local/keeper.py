@@ -106,6 +106,7 @@ class Keeper:
         self._restarts = 0
         self._ready_at: float | None = None
         self._too_late = False
+        self._log_start = 0
 
     async def run(self) -> None:
         """Start, watch, start again.
@@ -122,7 +123,7 @@ class Keeper:
             failures = 1 if self._was_healthy() else failures + 1
             if not self.ready.is_set() and (failures >= self._policy.first_attempts or self._hopeless()):
                 self._tell("failed", reason)
-                raise StartError("\n  ".join([f"{self.unit.name}: {reason}", *logs.tail(self._log_file, 12)]))
+                raise StartError(self._why(reason))
             delay = self._policy.backoff.delay(failures)
             self._restarts += 1
             self._tell("restarting", reason)
@@ -165,6 +166,7 @@ class Keeper:
                 return "stopping"
             logs.rotate(self._log_file)
             with self._log_file.open("ab") as output:
+                self._log_start = output.tell()
                 self._process = self._launch(server.program, output)
             self._ended.clear()
         except (OSError, RuntimeError) as exc:
@@ -215,6 +217,13 @@ class Keeper:
         programs.signal_group(process.pid, signal.SIGKILL)
         while process.poll() is None:
             await self._clock.sleep(0.02)
+
+    def _why(self, reason: str) -> str:
+        """For the user: what this life of the process wrote, or only the settings that it refused."""
+        lines = logs.tail(self._log_file, 12, self._log_start)
+        if refused := [line for line in dict.fromkeys(lines) if line.startswith("setting ")]:
+            return "\n  ".join([f"{self.unit.name} refuses a setting:", *refused])
+        return "\n  ".join([f"{self.unit.name}: {reason}", *lines])
 
     def _was_healthy(self) -> bool:
         return self._ready_at is not None and self._clock.monotonic() - self._ready_at >= self._policy.healthy_after

@@ -11,12 +11,12 @@ LIMIT_BYTES = 20 * 1024 * 1024
 TAIL_BYTES = 256 * 1024
 
 
-def tail(path: Path, lines: int) -> list[str]:
-    """The last `lines` lines of a file, at most 256 KiB; none where there is no file."""
+def tail(path: Path, lines: int, start: int = 0) -> list[str]:
+    """The last `lines` lines of a file from byte `start` on, at most 256 KiB; none where there is no file."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL_BYTES))
+            file.seek(max(start if start <= size else 0, size - TAIL_BYTES))
             found = file.read().decode(errors="replace").splitlines()
     except FileNotFoundError:
         return []

@@ -1,12 +1,14 @@
-"""Which ports to listen on: the wanted one when it is free, else any free one; the choice is kept."""
+"""Which ports to listen on: the wanted one when it is free, else the one of the last run, else any free one."""
 
 from __future__ import annotations
 
 import json
 import random
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+
+from cairn_local.home import private_file
 
 HOST = "127.0.0.1"
 OFFERED = range(20_000, 32_000)
@@ -36,15 +38,16 @@ def free_port(host: str = HOST) -> int:
 
 
 def choose(
-    wanted: int,
+    wanted: Iterable[int],
     taken: Collection[int] = (),
     *,
     free: Callable[[int], bool] = is_free,
     offer: Callable[[], int] = free_port,
 ) -> int:
-    """`wanted` if it is free and not in `taken`, else another one."""
-    if wanted not in taken and free(wanted):
-        return wanted
+    """The first of `wanted` that is free and not in `taken`, else another one."""
+    for port in wanted:
+        if port not in taken and free(port):
+            return port
     while True:
         port = offer()
         if port not in taken:
@@ -58,10 +61,10 @@ def assign(
     free: Callable[[int], bool] = is_free,
     offer: Callable[[], int] = free_port,
 ) -> dict[str, int]:
-    """A port for each name: the one it had last time, else the wanted one, else a free one; no two the same."""
+    """A port for each name: the wanted one, else the one it had last time, else a free one; no two the same."""
     given: dict[str, int] = {}
     for name, wish in wanted.items():
-        given[name] = choose(kept.get(name, wish), given.values(), free=free, offer=offer)
+        given[name] = choose((wish, kept.get(name, wish)), given.values(), free=free, offer=offer)
     return given
 
 
@@ -76,4 +79,5 @@ def load(path: Path) -> dict[str, int]:
 
 def save(path: Path, ports: Mapping[str, int]) -> None:
     """Keep the choice for the next run."""
+    private_file(path)
     path.write_text(json.dumps(ports, indent=1) + "\n")

@@ -73,6 +73,7 @@ def start(program: Program, output: IO[bytes] | int) -> subprocess.Popen[bytes]:
         user=program.user,
         group=program.user,
         extra_groups=[] if program.user else None,
+        umask=0o077,  # what servers keep is nobody else's to read
         preexec_fn=_die_with_parent(program, os.getpid()),  # noqa: PLW1509 - calls prctl alone, no Python locks
     )
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cairn_local.home import private_file
 from cairn_local.locks import Held, acquire
 from cairn_shared.logging import get_logger
 
@@ -43,6 +44,9 @@ class StackState:
     url: str = ""
     detail: str = ""
     broker: str = ""
+    salt: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Keyed hashes of the settings that the environment gave (`choices.digests`)."""
     processes: dict[str, ProcessState] = field(default_factory=dict)
 
 
@@ -96,5 +100,6 @@ class Board:
 
     def _save(self) -> None:
         partial = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
+        private_file(partial)
         partial.write_text(json.dumps(asdict(self.state), indent=1) + "\n")
         partial.replace(self._path)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
-from cairn_local import leftovers, logs, ports, secrets_file, state
+from cairn_local import choices, leftovers, logs, ports, secrets_file, state
 from cairn_local.home import Home
 from cairn_local.keeper import Keeper, Launch, RestartPolicy, StartError, spawn
 from cairn_local.locks import Held, acquire
@@ -144,6 +144,8 @@ def supervise(
             watch,
         )
         try:
+            salt = choices.new_salt()
+            board.stack(salt=salt, settings=choices.digests(os.environ, choices.names(), salt))
             given = ports.assign(wanted_ports(settings), ports.load(home.ports))
             ports.save(home.ports, {**ports.load(home.ports), **given})
             secrets = secrets_file.ensure(home.env, CAIRN_URL=f"http://{ports.HOST}:{given['gateway']}")
@@ -151,6 +153,7 @@ def supervise(
             board.stack(
                 url=plan.url,
                 broker=plan.broker,
+                detail=_moved(settings.cairn_port, given["gateway"]),
                 processes={unit.name: ProcessState(unit.name) for unit in plan.units},
             )
             asyncio.run(_run(plan, home, board))
@@ -160,6 +163,13 @@ def supervise(
             return 1
         board.stack(phase="stopped", detail="")
         return 0
+
+
+def _moved(wanted: int, given: int) -> str:
+    """What to tell a user whose port is taken."""
+    if wanted == given:
+        return ""
+    return f"Port {wanted} is taken by another program: the gateway is on {given}, until a start finds {wanted} free."
 
 
 async def _run(plan: Plan, home: Home, board: Board) -> None:

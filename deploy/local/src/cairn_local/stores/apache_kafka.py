@@ -10,6 +10,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from cairn_local import probes
+from cairn_local.home import private_folder
 from cairn_local.programs import Program, Server
 
 
@@ -31,7 +32,7 @@ def server(home: Path, data: Path, port: int, controller_port: int) -> Server:
     }
 
     def prepare() -> None:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(data)
         (data / "logs").mkdir(exist_ok=True)
         properties.write_text(_properties(data / "log", port, controller_port))
         if (data / "log" / "meta.properties").exists():

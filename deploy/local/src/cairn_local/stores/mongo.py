@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from cairn_local import probes
+from cairn_local.home import private_folder
 from cairn_local.programs import Program, Server
 
 
@@ -14,7 +15,7 @@ def server(data: Path, port: int) -> Server:
     configuration = data / "secantusd.toml"
 
     def prepare() -> None:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(data)
         configuration.touch(mode=0o600)  # empty, and named below: else one in the home folder would be read
 
     address = f"mongodb://127.0.0.1:{port}/?directConnection=true"

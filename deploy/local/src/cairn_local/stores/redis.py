@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cairn_local import probes
+from cairn_local.home import private_folder
 from cairn_local.programs import Program, Server
 
 
@@ -15,7 +16,7 @@ def server(data: Path, port: int, password: str, *, databases: int = 16) -> Serv
     configuration = data / "redis.conf"
 
     def prepare() -> None:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(data)
         text = (
             f"bind 127.0.0.1\nport {port}\nrequirepass {password}\ndatabases {databases}\n"
             f'dir "{data}"\nsave 60 1\nappendonly no\ndaemonize no\n'
