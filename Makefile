@@ -44,14 +44,19 @@ $(INSTALLED): $(PROJECTS) constraints.txt
 	@touch $@
 
 run: install ## Start everything, load the demo runbooks and ask a first question; the stack stays in the background
-	@if $(BIN)/cairn-local status >/dev/null 2>&1; then \
-		$(BIN)/cairn-local up --detach; \
-	else \
-		$(BIN)/cairn-local up --detach && $(BIN)/cairn seed && \
-		printf '\n$$ cairn ask "%s"\n' "$(QUESTION)" && $(BIN)/cairn ask "$(QUESTION)"; \
-	fi
-	@printf '\nAPI:    %s\n' "$$(sed -n 's/^CAIRN_URL=//p' $(CAIRN_HOME)/env)"
-	@printf 'Ask:    %s/cairn ask "..."\nStatus: %s/cairn-local status\nStop:   make stop\n' $(BIN) $(BIN)
+	@# A demo runbook that seed rejects (3) is one that the user has taken over; the stack runs, whatever seed and ask say.
+	@fresh=; $(BIN)/cairn-local status >/dev/null 2>&1 || fresh=1; \
+	$(BIN)/cairn-local up --detach || exit 1; \
+	code=0; \
+	if test -n "$$fresh"; then \
+		$(BIN)/cairn seed || code=$$?; \
+		test $$code -ne 3 || code=0; \
+		printf '\n$$ cairn ask "%s"\n' "$(QUESTION)"; \
+		$(BIN)/cairn ask "$(QUESTION)" || code=$$?; \
+	fi; \
+	printf '\nAPI:    %s\n' "$$(sed -n 's/^CAIRN_URL=//p' "$(CAIRN_HOME)/env")"; \
+	printf 'Ask:    %s/cairn ask "..."\nStatus: %s/cairn-local status\nStop:   make stop\n' $(BIN) $(BIN); \
+	exit $$code
 
 stop: ## Stop the stack; its data stays in .cairn
 	@if test -x $(BIN)/cairn-local; then $(BIN)/cairn-local down; else echo "Cairn was not running."; fi

@@ -264,6 +264,23 @@ async def test_two_files_never_take_turns_in_being_one_runbook(client: httpx.Asy
     assert prefixed["status"] == "created"
 
 
+async def test_an_import_keeps_what_was_written_by_hand_and_says_how_to_have_the_file_again(
+    client: httpx.AsyncClient,
+) -> None:
+    files = {"a.md": "# T\n\n1. Look.\n"}
+    await import_(client, files)
+    await client.delete("/runbooks/a")
+    await put(client, "# T\n\n1. By hand.\n", name="a")
+    (kept,) = await import_(client, files)
+    assert (kept["status"], kept["field"]) == ("rejected", "path")
+    assert "`cairn runbooks rm a`" in kept["reason"]
+    assert "By hand." in (await client.get("/runbooks/a")).text
+    await client.delete("/runbooks/a")
+    (again,) = await import_(client, files)
+    assert again["status"] == "changed" or again["status"] == "created"
+    assert "Look." in (await client.get("/runbooks/a")).text
+
+
 async def test_an_imported_runbook_edited_by_hand_is_still_the_files(client: httpx.AsyncClient) -> None:
     await import_(client, {"a.md": "# T\n\n1. Look.\n"}, source="docs")
     await put(client, "# T\n\n1. Look twice.\n", name="a")
