@@ -14,8 +14,8 @@ from cairn_answerer.writing import Written
 from cairn_shared.api.ask import REFUSAL, AskResponse, Source
 
 UNAVAILABLE = (
-    "The runbook index cannot be asked right now. Ask again in a minute; `/health/ready` of the answerer and the "
-    "retriever names what is away. Until then read the runbooks where they are kept."
+    "The runbook index cannot be asked right now. Ask again in a minute; `cairn status` (on the one-machine stack also "
+    "`cairn-local status`) names what is away. Until then read the runbooks where they are kept."
 )
 
 
