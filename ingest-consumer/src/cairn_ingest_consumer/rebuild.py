@@ -87,11 +87,12 @@ class Rebuild:
         refused = await self._fill(served)
         missing = await self._store.missing(space)
         self._metrics.missing(space.fingerprint, missing)
-        problem = None
         if refused:
             problem = f"the embedder refuses {len(refused)} of its chunks, the first is {min(refused)}"
             log.error("an embedding model cannot be completed", model=space.model, problem=problem)
-        await self._store.note(space, problem)
+            await self._store.note(space, problem)
+        elif not missing:  # who found nothing to do while another replica fills knows of no problem, nor of its end
+            await self._store.note(space, None)
         if space.state == "building" and not missing and await self._store.switch(space):
             self._metrics.switched()
             log.info("searches use another embedding model", model=space.model, fingerprint=space.fingerprint)
