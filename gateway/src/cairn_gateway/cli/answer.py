@@ -8,7 +8,7 @@ from operator import itemgetter
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
-from cairn_gateway.cli import screen
+from cairn_gateway.cli import screen, steps
 from cairn_gateway.cli.markdown import styled
 
 if TYPE_CHECKING:
@@ -30,9 +30,32 @@ COMMIT_CHARACTERS = 10
 
 def show(answer: Json) -> None:
     """The whole answer."""
-    screen.say(styled(answer["answer"]) if screen.interactive() else answer["answer"])
-    screen.say()
-    show_details(answer)
+    sources = answer.get("sources", [])
+    parts = steps.blocks(answer["answer"], sources)
+    printed = [part.source for part in parts if part.source is not None]
+    if not printed:
+        screen.say(styled(answer["answer"]) if screen.interactive() else answer["answer"])
+        screen.say()
+        show_details(answer)
+        return
+    for part in parts:
+        if text := part.text.strip("\n"):
+            screen.say(styled(text) if screen.interactive() else text)
+            show_notes(part)
+            screen.say()
+    show_mode(answer)
+    show_sources(sources, whole=False)
+    show_commands([source for source in sources if source.get("cited") and source not in printed])
+    show_freshness(answer)
+
+
+def show_notes(part: steps.Block) -> None:
+    """Below a step: how safe its commands are, what an alert filled in, and what is left to fill in."""
+    from rich.text import Text
+
+    for label, text in steps.notes(part):
+        body = indent(screen.clean(text), " " * (len(label) + 5)).lstrip()
+        screen.say(Text.assemble("  ", (f"[{label}]", SAFETY_STYLES.get(label, "yellow")), " ", body))
 
 
 def show_details(answer: Json) -> None:
@@ -64,9 +87,16 @@ def reason(answer: Json) -> str:
     return screen.clean(answer.get("degraded_reason") or "no reason given").replace("_", " ")
 
 
-def show_sources(sources: Sequence[Json]) -> None:
-    """The retrieved steps, those first that the answer cites. Columns that are empty are for pipes only."""
+def show_sources(sources: Sequence[Json], *, whole: bool = True) -> None:
+    """The retrieved steps, those first that the answer cites. Columns that are empty are for pipes only.
+
+    Not `whole`: for a reader who has the cited steps before him, one line for each runbook.
+    """
     from rich.text import Text
+
+    if not whole and screen.interactive():
+        _show_runbooks(sources)
+        return
 
     rows = [
         {
@@ -90,14 +120,32 @@ def show_sources(sources: Sequence[Json]) -> None:
     screen.table(columns, [[row[column] for column in columns] for row in rows], right=("Step", "Score"))
 
 
+def _show_runbooks(sources: Sequence[Json]) -> None:
+    from rich.text import Text
+
+    groups: dict[tuple[bool, str], list[Json]] = {}
+    for source in sorted(sources, key=lambda source: not source.get("cited")):
+        groups.setdefault((bool(source.get("cited")), source["runbook_id"]), []).append(source)
+    for (cited, runbook_id), members in groups.items():
+        lines = [number for member in members for number in member.get("lines") or ()]
+        where = place(members[0].get("path"), [min(lines), max(lines)] if lines else None, members[0].get("url"))
+        numbers = steps.ranges([member["step"] for member in members])
+        line = Text.assemble(("cited  ", "green") if cited else ("found  ", "dim"), screen.clean(where or runbook_id))
+        line.append(f"  step{'' if numbers.isdigit() else 's'} {numbers}")
+        line.append("" if cited else f" of {screen.clean(members[0]['title'])}", "dim")
+        if commit := members[0].get("commit"):
+            line.append(f"  commit {commit[:COMMIT_CHARACTERS]}", "dim")
+        screen.say(line)
+
+
 def show_commands(sources: Sequence[Json]) -> None:
     """The commands of the cited steps (of all, when none is cited), by runbook, each with its step and safety."""
     from rich.text import Text
 
     shown = [source for source in sources if source.get("cited")] or sources
-    for title, steps in groupby((source for source in shown if source.get("commands")), key=itemgetter("title")):
+    for title, group in groupby((source for source in shown if source.get("commands")), key=itemgetter("title")):
         screen.say(Text(f"\nCommands of {screen.clean(title)}", "bold"))
-        for source in steps:
+        for source in group:
             for command in source["commands"]:
                 screen.say(_command(str(source.get("label") or source["step"]), command))
 
@@ -124,7 +172,8 @@ def show_freshness(answer: Json) -> None:
         )
     if freshness.get("index_time"):
         lag = freshness.get("lag_seconds")
-        screen.say(f"index of {freshness['index_time']}" + ("" if lag is None else f", lag {lag:.1f} s"), style="dim")
+        took = "" if lag is None else f"; its last change took {lag:.1f} s to become searchable"
+        screen.say(f"index of {freshness['index_time']}{took}", style="dim")
 
 
 def place(path: str | None, lines: Sequence[int] | None, url: str | None = None) -> str:

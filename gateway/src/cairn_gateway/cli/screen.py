@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+ROOM_FOR_TEXT = 16
+"""Characters that a column of prose needs at least."""
 Advance = Callable[[int], None]
 _CONTROL = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _CONTROL[ord("\r")] = ""
@@ -93,13 +95,34 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Se
     from rich import box
     from rich.table import Table
 
+    ids = _single_words(columns, rows)
+    if sum(ids.values()) + ROOM_FOR_TEXT * (len(columns) - len(ids)) + 2 * len(columns) > width():
+        for row in rows:  # the terminal breaks the line, and what is copied from it is whole
+            say("  ".join(cell for value in row if (cell := clean(_cell(value)))))
+        return
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
         number = column in right
-        grid.add_column(column, justify="right" if number else "left", overflow="fold", no_wrap=number)
+        grid.add_column(
+            column,
+            justify="right" if number else "left",
+            overflow="fold",
+            no_wrap=column in ids,
+            min_width=ids.get(column),
+        )
     for row in rows:
         grid.add_row(*(_rich_cell(value) for value in row))
     console().print(grid)
+
+
+def _single_words(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, int]:
+    """The columns of ids, paths and numbers, which must not be broken, each with the room that it needs."""
+    cells = {column: [_cell(row[place]) for row in rows] for place, column in enumerate(columns)}
+    return {
+        column: max(map(len, (*texts, column)))
+        for column, texts in cells.items()
+        if not any(len(text.split()) > 1 for text in texts)
+    }
 
 
 def _cell(value: object) -> str:

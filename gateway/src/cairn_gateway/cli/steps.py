@@ -1,0 +1,91 @@
+"""Steps that an answer prints in full: their commands' safety goes beside each of them, not into a second list."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+READ_ONLY = "read-only"
+_SECTION = re.compile(r"(?: \([^\n]*\))?\s*")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of the answer's text; `source` is the step that it holds in full, None for any other text."""
+
+    text: str
+    source: Json | None = None
+
+
+def blocks(answer: str, sources: Sequence[Json]) -> list[Block]:
+    """`answer` cut after every cited step that stands in it as it is in the runbook. Their texts make up `answer`."""
+    found: list[Block] = []
+    end = 0
+    for begin, stop, source in sorted(_places(answer, sources), key=lambda place: place[:2]):
+        if begin < end:
+            continue
+        if begin > end:
+            found.append(Block(answer[end:begin]))
+        end = stop
+        found.append(Block(answer[begin:end], source))
+    return [*found, Block(answer[end:])] if end < len(answer) else found
+
+
+def _places(answer: str, sources: Sequence[Json]) -> Iterator[tuple[int, int, Json]]:
+    for source in sources:
+        content = (source.get("content") or "").strip()
+        head = f"**[{source['title']}, Step {source.get('label') or source['step']}]**"
+        begin = answer.find(head)
+        start = answer.find(content, begin + len(head)) if begin >= 0 and content and source.get("cited") else -1
+        # Between marker and text stands the section at most: else the text is that of another step.
+        if start >= 0 and _SECTION.fullmatch(answer[begin + len(head) : start]):
+            yield begin, start + len(content), source
+
+
+def notes(block: Block) -> Iterator[tuple[str, str]]:
+    """Safety and text of what to say below a step: read-only commands as a number, every other one by its beginning.
+
+    A command that does not stand in the step as it is (a value of the alert was filled in) is given whole.
+    """
+    if block.source is None:
+        return
+    commands: list[Json] = block.source.get("commands", [])
+    flat = _flat(block.text)
+    as_written = [command for command in commands if _flat(command["text"]) in flat]
+    count = Counter(command["safety"] for command in as_written)[READ_ONLY]
+    if count:
+        every = count == len(commands)
+        yield READ_ONLY, ("the command" if count == 1 else "all commands") if every else f"{count} of {len(commands)}"
+    for command in commands:
+        if command not in as_written:
+            yield command["safety"], command["text"]
+        elif command["safety"] != READ_ONLY:
+            yield command["safety"], shortened(command["text"])
+    if unfilled := list(dict.fromkeys(name for command in commands for name in command.get("unfilled", []))):
+        yield "fill in", ", ".join(unfilled)
+
+
+def shortened(text: str, characters: int = 56) -> str:
+    """The beginning of a command on one line."""
+    flat = _flat(text)
+    return flat if len(flat) <= characters else flat[: characters - 1] + "…"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """[1, 2, 3, 7] as `1-3, 7`."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
