@@ -85,6 +85,28 @@ def test_an_unclosed_fence_is_read_to_its_end() -> None:
 
 
 @pytest.mark.parametrize(
+    ("span", "is_command"),
+    [
+        ("CONFIG SET dir", False),
+        ("CONFIG SET appendonly yes", True),
+        ("CONFIG REWRITE", True),
+        ("VACUUM FULL", False),
+        ("DROP INDEX CONCURRENTLY", False),
+        ("DROP INDEX CONCURRENTLY idx_a;", True),
+        ("INSERT ... ON CONFLICT DO NOTHING", False),
+        ("SHOW ENGINE INNODB STATUS", True),
+        ("START REPLICA;", True),
+        ("psql: error: connection refused", False),
+        ("psql -c 'SELECT 1'", True),
+        ("date -d @<seconds>", True),
+        ("kubectl", False),
+    ],
+)
+def test_a_code_span_that_only_names_a_command_is_none(span: str, is_command: bool) -> None:
+    assert bool(commands(f"After a `{span}` by somebody, look.", {})) is is_command
+
+
+@pytest.mark.parametrize(
     ("command", "filled", "unfilled"),
     [
         ("kubectl -n $NAMESPACE get pod <pod>", "kubectl -n prod get pod pg-1", ()),

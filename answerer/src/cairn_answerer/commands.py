@@ -27,6 +27,7 @@ _PROMPT = re.compile(
 _DOLLAR = re.compile(r"^\s*(?:\$|sh-[\d.]+[#$]|[\w.-]+@[\w.-]+[^$#\n]{0,40}[$#]) +\S", re.MULTILINE)
 _FIRST = re.compile(r"(?:\w+=\S*\s+)*(?:sudo\s+(?:-\w+\s+\S+\s+)?)?([\w./-]+)")
 _BLOCK = re.compile(r"(?:^|[;&|\n]|\bdo|\bthen|\belse)[ \t]*(do|done|if|fi|case|esac)(?![\w-])")
+_ELIDED = re.compile(r"\.{3}|…")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)")
 
 
@@ -64,9 +65,21 @@ def language_of(text: str) -> Language | None:
     return None
 
 
+def _only_named(span: str, language: Language) -> bool:
+    """A code span in prose may name a command without giving it: elided, without its object, or a program's message."""
+    words = span.split()
+    if any(_ELIDED.fullmatch(word) for word in words):
+        return True
+    if language == "redis":
+        return words[:2] == ["CONFIG", "SET"] and len(words) < 4
+    if language == "sql":
+        return words[0] != "SHOW" and all(word.isalpha() and word.isupper() for word in words)
+    return language == "shell" and words[0].endswith(":")
+
+
 def _of_code(code: Code) -> Iterator[tuple[str, Language]]:
     if not code.fenced:
-        if language := language_of(code.text):
+        if (language := language_of(code.text)) and not _only_named(code.text, language):
             yield code.text, language
         return
     declared = code.language.split()[0].strip("{}.") if code.language else ""
