@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from ingest_fakes import FakeEmbedder, FakeModels, deleted, deliveries_of, runbo
 from prometheus_client import CollectorRegistry
 
 from cairn_ingest_consumer import spaces_command
+from cairn_ingest_consumer.adapters import document_store, ledger
 from cairn_ingest_consumer.adapters.document_store import PostgresDocumentStore
-from cairn_ingest_consumer.adapters.spaces import SHARE_SPACES, PostgresSpaces
+from cairn_ingest_consumer.adapters.spaces import PostgresSpaces
 from cairn_ingest_consumer.embedders import Embedders, Endpoint
 from cairn_ingest_consumer.indexing import IndexDocuments
 from cairn_ingest_consumer.metrics import IngestMetrics, RebuildMetrics
@@ -21,7 +22,7 @@ from cairn_ingest_consumer.rebuild import FIRST, Rebuild, RebuildPolicy
 from cairn_shared.clock import SystemClock
 from cairn_shared.errors import Conflict, TransientError, Unavailable
 from cairn_shared.events import Event
-from cairn_shared.postgres import Pool
+from cairn_shared.postgres import Connection, Pool
 
 OLD, NEW = "old@1", "new@1"
 POLICY = RebuildPolicy(batch=4, share=1.0, patience=0.0)
@@ -270,7 +271,9 @@ async def test_a_chunk_that_is_edited_while_it_is_being_embedded_never_gets_the_
     assert await models.pool.fetchval("SELECT count(*) FROM chunk_embeddings_768") == 1
 
 
-async def test_a_switch_waits_for_writers_and_sees_what_they_took_away(models: Models) -> None:
+async def test_a_switch_waits_for_writers_and_sees_what_they_took_away(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await models.apply(*books(2))
     models.with_both()
     await models.spaces.open(await models.new.current())
@@ -278,16 +281,52 @@ async def test_a_switch_waits_for_writers_and_sees_what_they_took_away(models: M
     await models.spaces.fill(
         space, FIRST, 10, lambda texts: _later({sha: vector_of(text, NEW, 768) for sha, text in texts.items()})
     )
-    async with models.pool.acquire() as connection, connection.transaction():
-        await connection.execute(SHARE_SPACES)
-        await connection.execute(
-            "DELETE FROM chunk_embeddings_768 WHERE chunk_id = (SELECT min(chunk_id::text)::uuid FROM chunks)"
-        )
-        switching = asyncio.create_task(models.spaces.switch(space))
-        await asyncio.sleep(0.2)
-        assert not switching.done()
+    written, may_commit = asyncio.Event(), asyncio.Event()
+
+    async def hold(connection: Connection | Pool, entries: Iterable[ledger.Entry]) -> None:
+        await ledger.settle(connection, entries)
+        written.set()
+        await may_commit.wait()
+
+    monkeypatch.setattr(document_store, "settle", hold)
+    models.new.away = True
+    writing = asyncio.create_task(models.apply(*books(1, 2, "edited")))
+    await asyncio.wait_for(written.wait(), 10)
+    switching = asyncio.create_task(models.spaces.switch(space))
+    await asyncio.sleep(0.3)
+    assert not switching.done()
+    may_commit.set()
+    await writing
     assert await switching is False
-    assert (await models.states())[OLD] == "active"
+    assert await models.states() == {OLD: "active", NEW: "building"}
+    assert len(await models.wrong(NEW)) == 1
+
+
+async def test_a_chunk_that_a_writer_holds_is_left_to_the_next_round(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await models.apply(*books(1))
+    models.with_both()
+    await models.spaces.open(await models.new.current())
+    written, may_commit = asyncio.Event(), asyncio.Event()
+
+    async def hold(connection: Connection | Pool, entries: Iterable[ledger.Entry]) -> None:
+        written.set()
+        await may_commit.wait()
+
+    monkeypatch.setattr(document_store, "settle", hold)
+    models.new.away = True
+    writing = asyncio.create_task(models.apply(*books(1, 2, "edited")))
+
+    async def embed(texts: Mapping[str, str]) -> Mapping[str, Vector]:
+        await asyncio.wait_for(written.wait(), 10)
+        return {sha: vector_of(text, NEW, 768) for sha, text in texts.items()}
+
+    await asyncio.wait_for(models.spaces.fill(await models.space(NEW), FIRST, 10, embed), 10)
+    may_commit.set()
+    await writing
+    rows = await models.pool.fetch("SELECT embed_text FROM chunks JOIN chunk_embeddings_768 USING (chunk_id)")
+    assert not [row for row in rows if "edited" in row["embed_text"]], "a vector of the former text"
 
 
 async def test_a_batch_embedded_before_the_switch_and_written_after_it_is_embedded_again_for_the_new_model(
@@ -296,17 +335,17 @@ async def test_a_batch_embedded_before_the_switch_and_written_after_it_is_embedd
     await models.apply(*books(2))
     models.with_both()
     rebuild = models.rebuild
-    models.with_embedders(Endpoint(models.old, models.old_embedder, models.old_embedder))
+    models.with_both()
+    models.new.away = True
 
     async def meanwhile(texts: Sequence[str]) -> None:
         models.old_embedder.before = None
+        models.new.away = False
         await rebuild.once()
-        models.with_both()
 
     models.old_embedder.before = meanwhile
     await models.apply(*books(1, 2, "edited"))
     assert await models.states() == {OLD: "retired", NEW: "active"}
-    await rebuild.once()
     assert await models.wrong(NEW) == []
 
 
