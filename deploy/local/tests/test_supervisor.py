@@ -192,6 +192,16 @@ def test_down_stops_status_and_logs_tell(stack: Stack) -> None:
     assert all_gone(family)
 
 
+def test_a_stop_waits_for_the_process_itself_but_not_for_its_parent_to_reap_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        watched = psutil.Process(process.pid)
+        assert not launch.wait_ended(watched, 0.2)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert launch.wait_ended(watched, 10)
+        assert watched.status() == psutil.STATUS_ZOMBIE
+
+
 def test_a_port_that_is_taken_is_replaced_and_the_command_line_is_told(stack: Stack) -> None:
     import socket
 

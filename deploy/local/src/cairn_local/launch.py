@@ -85,6 +85,23 @@ def _gone(home: Home, pid: int | None) -> bool:
     return not state.is_running(home.lock)
 
 
+def wait_ended(process: psutil.Process, timeout: float) -> bool:
+    """Wait for the end of a process; one that its parent has not reaped has ended too. Returns whether it did."""
+    deadline = time.monotonic() + timeout
+    while process.is_running() and _status(process) != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PAUSE)
+    return True
+
+
+def _status(process: psutil.Process) -> str:
+    try:
+        return process.status()
+    except psutil.NoSuchProcess:
+        return psutil.STATUS_ZOMBIE
+
+
 def stop(home: Home, timeout: float = STOP_SECONDS) -> bool:
     """Stop the stack and wait until nothing of it runs. Returns whether it ran.
 
@@ -107,7 +124,8 @@ def stop(home: Home, timeout: float = STOP_SECONDS) -> bool:
                 break
             time.sleep(PAUSE)
         else:
-            psutil.wait_procs(supervisor, timeout=patience)
+            for process in supervisor:
+                wait_ended(process, patience)
             leftovers.clear(state.load(home.state).processes.values())
             return True
     raise LaunchError(f"the supervisor (pid {pid}) does not end")
