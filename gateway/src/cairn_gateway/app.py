@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -41,6 +41,7 @@ from cairn_gateway.mcp_server.own import OwnKnowledge
 from cairn_gateway.mcp_server.server import build_server
 from cairn_gateway.metrics import Metrics, RequestMetrics
 from cairn_gateway.overview import Overview
+from cairn_gateway.parts import TIMEOUT, answers_ready, behind
 from cairn_gateway.reconcile import ReconcilePolicy, Reconciler
 from cairn_gateway.relay import Relay, RelayPolicy
 from cairn_gateway.repositories import Repositories, RepositoryTimer, TimerPolicy
@@ -52,7 +53,6 @@ from cairn_gateway.settle import SettlePolicy, Settler
 from cairn_gateway.sources.signatures import Secrets
 from cairn_shared import mongo, redis
 from cairn_shared.clock import Clock, SystemClock
-from cairn_shared.errors import Unavailable
 from cairn_shared.health import Readiness
 from cairn_shared.http import open_client
 from cairn_shared.kafka.producer import EventProducer, open_producer
@@ -186,6 +186,7 @@ async def open_gateway(
         services = {"retriever": retriever_http, "answerer": answerer_http}
         if embedder_http:
             services["embedder"] = embedder_http
+        services |= await _open_consumers(settings, stack)
 
         async def lead(term: int) -> None:
             async with asyncio.TaskGroup() as group:
@@ -225,7 +226,7 @@ async def open_gateway(
             reconciler=reconciler,
             overview=Overview(
                 dependencies=_dependencies(database, producer, cache, services),
-                names=("mongo", "kafka", "redis", *services),
+                names=("mongo", "kafka", "redis", "postgres", *services),
                 store=store,
                 spools=spools,
                 index=retriever,
@@ -249,6 +250,14 @@ async def _open_embedder(settings: GatewaySettings, stack: AsyncExitStack) -> ht
     if settings.embedder_url is None:
         return None
     return await stack.enter_async_context(open_client(settings.embedder_url, settings.embedder_timeout))
+
+
+async def _open_consumers(settings: GatewaySettings, stack: AsyncExitStack) -> dict[str, httpx.AsyncClient]:
+    """The connections to the consumers' health pages, by the names that the status page gives them."""
+    return {
+        f"ingest-consumer-{number}": await stack.enter_async_context(open_client(url, TIMEOUT, connections=2))
+        for number, url in enumerate(settings.consumers, start=1)
+    }
 
 
 @asynccontextmanager
@@ -284,18 +293,10 @@ def _dependencies(
     dependencies.register("mongo", lambda: mongo.ping(database))
     dependencies.register("kafka", lambda: asyncio.to_thread(producer.ping))
     dependencies.register("redis", lambda: redis.ping(cache))
+    dependencies.register("postgres", behind("postgres", (services["retriever"], services["answerer"])))
     for name, client in services.items():
-        dependencies.register(name, _answers_ready(client, name))
+        dependencies.register(name, answers_ready(client, name))
     return dependencies
-
-
-def _answers_ready(client: httpx.AsyncClient, name: str) -> Callable[[], Coroutine[Any, Any, None]]:
-    async def check() -> None:
-        response = await client.get("/health/ready", timeout=2.0)
-        if response.status_code != 200:
-            raise Unavailable(name)
-
-    return check
 
 
 async def _open_repositories(

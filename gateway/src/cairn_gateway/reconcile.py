@@ -63,9 +63,17 @@ class Differences:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`checked` runbooks of MongoDB; `pending` ids changed too recently to be judged; `repaired` were written again."""
+    """What was compared, and how it differs.
+
+    checked     runbooks of MongoDB that there are
+    tombstones  those that were deleted: compared as well
+    indexed     documents of the index that are not deleted
+    pending     ids changed too recently to be judged
+    repaired    ids that were written again
+    """
 
     checked: int
+    tombstones: int
     indexed: int
     differences: Differences
     pending: tuple[str, ...]
@@ -103,9 +111,10 @@ def kind_of(head: Head, indexed: IndexedDocument | None) -> str | None:
 
 def compare(heads: Iterable[Head], index: Mapping[str, IndexedDocument], recent: datetime) -> Comparison:
     """Compare; runbooks changed after `recent` are not judged. `index` is by runbook id."""
-    differences, pending, seen = Differences(), [], set()
+    differences, pending, seen, tombstones = Differences(), [], set(), 0
     for head in heads:
         seen.add(head.id)
+        tombstones += head.deleted
         indexed = index.get(head.id)
         kind = kind_of(head, indexed)
         if kind is None:
@@ -118,7 +127,8 @@ def compare(heads: Iterable[Head], index: Mapping[str, IndexedDocument], recent:
     for runbook_id, document in index.items():
         if runbook_id not in seen and not document.deleted:
             differences.unknown.append(Difference(runbook_id, None, document.version))
-    return Comparison(len(seen), len(index), differences, tuple(pending))
+    live = sum(not document.deleted for document in index.values())
+    return Comparison(len(seen) - tombstones, tombstones, live, differences, tuple(pending))
 
 
 class Reconciler:

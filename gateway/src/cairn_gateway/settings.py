@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 
 from cairn_gateway.repository_file import read_file
 from cairn_shared.errors import InvalidInput
@@ -66,6 +66,27 @@ class CompatSettings(Settings):
     ] = ""
 
 
+class StatusSettings(Settings):
+    """What the status page looks at besides what the gateway itself talks to."""
+
+    ingest_consumer_urls: Annotated[
+        str, Field(description="Addresses of the consumers' health pages, separated by commas, for /status.")
+    ] = ""
+
+    @property
+    def consumers(self) -> tuple[str, ...]:
+        """The addresses, in their order."""
+        return tuple(url.strip() for url in self.ingest_consumer_urls.split(",") if url.strip())
+
+    @field_validator("ingest_consumer_urls")
+    @classmethod
+    def _addresses(cls, value: str) -> str:
+        for url in value.split(","):
+            if url.strip() and not url.strip().startswith(("http://", "https://")):
+                raise ValueError("each address begins with http:// or https://")
+        return value
+
+
 class GatewaySettings(
     ServiceSettings,
     KafkaSettings,
@@ -76,6 +97,7 @@ class GatewaySettings(
     SourceSettings,
     RepositorySettings,
     CompatSettings,
+    StatusSettings,
 ):
     """Everything the gateway reads from the environment."""
 

@@ -80,6 +80,7 @@ class Upstream:
     left: asyncio.Event = field(default_factory=asyncio.Event)
     refusal: tuple[int, Json] | None = None
     status: int = 200
+    unready: Json = field(default_factory=dict)
     asked: list[Json] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     page: int = 2
@@ -125,6 +126,8 @@ class Upstream:
         )
 
     async def _ready(self, _: Request) -> Response:
+        if self.unready:
+            return JSONResponse({"failures": self.unready}, 503)
         return JSONResponse({}, self.status)
 
     async def _status(self, _: Request) -> Response:

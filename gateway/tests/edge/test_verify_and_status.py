@@ -25,7 +25,9 @@ from cairn_shared.runbooks.records import Head
 from cairn_shared.runbooks.store import RunbookStore
 
 if TYPE_CHECKING:
-    from gateway.tests.edge.conftest import Eventually, StillClock, Upstream
+    from gateway.tests.edge.conftest import Eventually, Start, StillClock, Upstream
+
+    from cairn_gateway.settings import GatewaySettings
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -155,7 +157,7 @@ async def test_verify_finds_every_planted_difference(
     await plant(store, client, upstream)
     found = (await client.post("/verify", json={"grace_seconds": 0})).json()
     assert found["ok"] is False
-    assert (found["checked"], found["indexed"], found["repaired"]) == (7, 7, [])
+    assert (found["checked"], found["tombstones"], found["indexed"], found["repaired"]) == (6, 1, 7, [])
     assert {kind: [item["runbook_id"] for item in items] for kind, items in found["differences"].items()} == {
         kind: [kind] for kind in KINDS
     }
@@ -310,13 +312,19 @@ async def test_the_status_page_tells_what_is_up_and_what_waits(
         return status if status["status"] == "ok" and status["queues"]["outbox"]["pending"] == 0 else None
 
     status = await eventually(calm)
-    assert status["dependencies"] == dict.fromkeys(("mongo", "kafka", "redis", "retriever", "answerer"), "ok")
+    assert status["dependencies"] == dict.fromkeys(
+        ("mongo", "kafka", "redis", "postgres", "retriever", "answerer"), "ok"
+    )
     assert (status["runbooks"], status["index"]["epoch"], status["inbox"]) == (1, 7, "fallback")
     assert status["relay"]["term"] == 1
     upstream.status = 500
     status = (await client.get("/status")).json()
     assert (status["status"], status["index"]) == ("degraded", None)
-    assert {name for name, state in status["dependencies"].items() if state != "ok"} == {"retriever", "answerer"}
+    assert {name for name, state in status["dependencies"].items() if state != "ok"} == {
+        "postgres",
+        "retriever",
+        "answerer",
+    }
     assert (await client.get("/health/ready")).status_code == 200, "runbooks and webhooks are still taken"
 
 
@@ -346,3 +354,21 @@ async def test_requests_are_counted_by_route_not_by_address(client: httpx.AsyncC
     assert 'cairn_http_requests_total{method="GET",route="/runbooks/{runbook_id}",status="404"} 2.0' in text
     assert 'route="unknown",status="404"} 1.0' in text
     assert "nowhere" not in text
+
+
+async def test_the_status_page_names_what_only_other_parts_talk_to(
+    start_gateway: Start, gateway_settings: GatewaySettings, upstream: Upstream
+) -> None:
+    """Embedder and consumers at addresses where nobody listens, postgres away behind the retriever."""
+    nobody = {"embedder_url": "http://127.0.0.1:9", "ingest_consumer_urls": f"{upstream.url}, http://127.0.0.1:9"}
+    async with start_gateway(gateway_settings.model_copy(update=nobody)) as client:
+        status = (await client.get("/status")).json()
+        assert status["status"] == "degraded"
+        down = {name: state for name, state in status["dependencies"].items() if state != "ok"}
+        assert down == dict.fromkeys(("embedder", "ingest-consumer-2"), "Unavailable")
+        upstream.unready = {"postgres": "TimeoutError"}
+        states = (await client.get("/status")).json()["dependencies"]
+        assert (states["postgres"], states["retriever"]) == ("Unavailable", "Unavailable")
+        upstream.unready = {"model": "RuntimeError"}
+        states = (await client.get("/status")).json()["dependencies"]
+        assert (states["postgres"], states["retriever"]) == ("ok", "Unavailable")

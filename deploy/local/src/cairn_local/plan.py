@@ -87,6 +87,9 @@ def build(
         **{name: environ.get(name) or secrets[name] for name in WEBHOOK_SECRETS},
         "CAIRN_BOOTSTRAP_API_KEY": secrets["CAIRN_API_KEY"],
         "ANSWERER_URL": address["answerer"],
+        "INGEST_CONSUMER_URLS": ",".join(
+            address[f"ingest-consumer-{number}"] for number in range(1, settings.consumers + 1)
+        ),
         "INBOX": "always" if embedded else "fallback",
         "CAIRN_PUBLIC_URL": environ.get("CAIRN_PUBLIC_URL") or address["gateway"],
     }

@@ -70,7 +70,7 @@ def notes(block: Block) -> Iterator[tuple[str, str]]:
         yield "fill in", ", ".join(unfilled)
 
 
-def shortened(text: str, characters: int = 56) -> str:
+def shortened(text: str, characters: int = 100) -> str:
     """The beginning of a command on one line."""
     flat = _flat(text)
     return flat if len(flat) <= characters else flat[: characters - 1] + "…"

@@ -24,6 +24,7 @@ async def verify(body: VerifyBody, state: Gateway, _: RequireOperator) -> Verify
     return VerifyAnswer(
         ok=not any(kinds.values()),
         checked=found.checked,
+        tombstones=found.tombstones,
         indexed=found.indexed,
         counts={kind: len(items) for kind, items in kinds.items()},
         differences={

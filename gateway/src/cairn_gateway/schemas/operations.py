@@ -67,8 +67,9 @@ class VerifyAnswer(BaseModel):
     """`ok` when there is no difference. The kinds are explained in `cairn_gateway.reconcile.Differences`."""
 
     ok: bool
-    checked: int
-    indexed: int
+    checked: Annotated[int, Field(description="Runbooks that there are.")]
+    tombstones: Annotated[int, Field(description="Deleted runbooks; compared as well.")]
+    indexed: Annotated[int, Field(description="Runbooks in the index, deleted ones not counted.")]
     counts: dict[str, int]
     differences: dict[str, list[DifferenceView]]
     pending: list[str]

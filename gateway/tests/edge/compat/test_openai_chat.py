@@ -192,8 +192,8 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"messages": [{"role": "user", "content": "x" * 40_000}]}, "messages.0.content", "at most 32768"),
     (
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "\ud800"}]}]},
-        "messages.0.content",
-        "unicode",
+        "messages.0.content.0.text",
+        "half a surrogate pair",
     ),
     (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},

@@ -130,8 +130,9 @@ def indexes(as_json: AsJson = False) -> None:
 
 def _show_status(state: Json, url: str) -> None:
     screen.say(f"Cairn {state['version']} at {url}: {state['status']}", style=screen.mood(state["status"] == "ok"))
+    width = max(12, *(len(name) + 2 for name in state["dependencies"]))
     for name, condition in state["dependencies"].items():
-        screen.say(f"  {name:<12}{condition}", style=screen.mood(condition == "ok"))
+        screen.say(f"  {name:<{width}}{condition}", style=screen.mood(condition == "ok"))
     index = state.get("index")
     facts: dict[str, Any] = {"runbooks": state.get("runbooks")}
     if index:
@@ -166,7 +167,8 @@ def _until_repaired(cairn: Cairn, limit: float) -> Json:
 
 
 def _show_verified(found: Json) -> None:
-    screen.say(f"{found['checked']} runbooks, {found['indexed']} in the index: {_outcome(found)}")
+    gone = f" ({found['tombstones']} deleted ones compared as well)" if found.get("tombstones") else ""
+    screen.say(f"{found['checked']} runbooks, {found['indexed']} in the index{gone}: {_outcome(found)}")
     rows = [
         (kind, item["runbook_id"], item["revision"], item["indexed_version"])
         for kind, items in found["differences"].items()
