@@ -69,9 +69,9 @@ def test_commands_are_marked_below_their_step_and_not_listed_again(gateway: Fake
 
 
 def test_a_long_command_is_given_by_its_beginning_but_a_filled_one_whole() -> None:
-    long = "rm -rf " + "x" * 100
+    long = "rm -rf " + "x" * 200
     (kept,) = steps.notes(steps.Block(long, source(1, long, {"text": long, "safety": "destructive"})))
-    assert kept == ("destructive", long[:55] + "…")
+    assert kept == ("destructive", long[:99] + "…")
     (filled,) = steps.notes(steps.Block("rm <it>", source(1, "rm <it>", {"text": long, "safety": "destructive"})))
     assert filled == ("destructive", long)
 
