@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import Result
 
+from cairn_gateway.cli.client import as_typed
+
 if TYPE_CHECKING:
     from gateway.tests.cli.conftest import FakeGateway, Reply
 
@@ -216,3 +218,31 @@ def in_terminal(*arguments: str, **environment: str) -> str:
         os.close(ours)
         process.wait(timeout=20)
     return shown.decode()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("arguments", [("users", "ls"), ("users", "ls", "--json")])
+def test_a_full_device_is_one_line(gateway: FakeGateway, arguments: tuple[str, ...]) -> None:
+    gateway.users["u"] = {"id": "u", "name": "U", "role": "reader"}
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [*COMMAND, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert ended.returncode == 2
+    assert ended.stderr.decode().splitlines() == ["cairn: the output cannot be written: no space left on device"]
+
+
+@pytest.mark.parametrize(
+    ("field", "typed"),
+    [
+        ("filters.since", "--since"),
+        ("path.event_id", "EVENT_ID"),
+        ("source", "source"),
+        ("items.0.path", "items.0.path"),
+    ],
+)
+def test_a_refused_field_is_named_as_it_was_typed(field: str, typed: str) -> None:
+    assert as_typed(field) == typed

@@ -33,6 +33,7 @@ def test_markdown_is_found_in_every_folder_and_listed_in_order(tmp_path: Path) -
         "README.md.bak",
         ".git/c.md",
         "a/.hidden/d.md",
+        "a/.draft.md",
     ):
         write(tmp_path, path)
     assert list_folder(tmp_path).files == ("a/deep/er/x.MD", "a/z.markdown", "b.md")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,6 +130,39 @@ def test_an_import_goes_on_after_cairn_died_under_its_first_request(
     assert result.exit_code == 0, result.stderr
     assert len(gateway.runbooks) == 3
     assert "trying again" in result.stderr
+
+
+def test_a_gateway_that_is_away_from_the_start_is_waited_for_where_its_stack_runs(
+    cairn: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: list[float]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("CAIRN_URL", "CAIRN_API_KEY", "CAIRN_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / ".cairn"
+    home.mkdir()
+    (home / "env").touch(mode=0o600)
+    (home / "env").write_text("CAIRN_URL=http://127.0.0.1:9\n")
+    result = cairn("import", str(folder))
+    assert (result.exit_code, quick) == (4, [])
+    assert "is kept" not in result.stderr, "nothing was sent"
+    (home / "state.json").write_text(json.dumps({"phase": "running", "pid": os.getpid()}))
+    result = cairn("import", str(folder))
+    assert result.exit_code == 4
+    assert importing.PATIENCE - 10 < sum(quick) <= importing.PATIENCE
+    assert "trying again" in result.stderr
+
+
+def test_a_file_that_is_no_markdown_is_wrong_usage(gateway: FakeGateway, cairn: Run, tmp_path: Path) -> None:
+    (tmp_path / "passwd").write_text("root:x:0:0")
+    result = cairn("import", str(tmp_path / "passwd"))
+    assert result.exit_code == 2
+    assert "no *.md" in result.stderr
+    assert gateway.requests == []
+
+
+def test_a_pipe_is_refused_as_what_it_is(gateway: FakeGateway, cairn: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    assert "pipe.md\tnot a regular file" in cairn("import", str(tmp_path / "pipe.md")).stdout
 
 
 def test_patience_has_an_end(gateway: FakeGateway, cairn: Run, folder: Path, quick: list[float]) -> None:

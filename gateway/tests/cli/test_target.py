@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -137,3 +138,17 @@ def test_local_addresses_are_told_from_others(tmp_path: Path, url: str, local: b
 def test_env_lines_may_have_comments_export_and_quotes() -> None:
     text = "# stack\n\nexport A=1\nB='two words'\nC = \"x=y\" \nD=\nnonsense\n#E=5\n"
     assert parse_env(text) == {"A": "1", "B": "two words", "C": "x=y", "D": ""}
+
+
+@pytest.mark.parametrize(
+    ("phase", "pid", "runs"),
+    [("running", os.getpid(), True), ("stopped", os.getpid(), False), ("running", 0x7FFFFFF0, False)],
+)
+def test_a_stack_runs_while_its_supervisor_lives(checkout: Path, phase: str, pid: int, runs: bool) -> None:
+    (checkout / ".cairn" / "state.json").write_text(json.dumps({"phase": phase, "pid": pid, "processes": {}}))
+    assert find_target({}, checkout).stack_runs() is runs
+    assert find_target({"CAIRN_URL": "http://elsewhere.example"}, checkout).stack_runs() is False
+
+
+def test_without_a_state_no_stack_runs(checkout: Path) -> None:
+    assert find_target({}, checkout).stack_runs() is False

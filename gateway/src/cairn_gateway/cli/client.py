@@ -39,6 +39,11 @@ class Cairn:
         self._met = False
         self._http = httpx.Client(**connection(target))
 
+    @property
+    def met(self) -> bool:
+        """Whether a request ever reached it."""
+        return self._met
+
     def close(self) -> None:
         """Give the connections back."""
         self._http.close()
@@ -59,7 +64,8 @@ class Cairn:
         """One request; `body` is sent as JSON.
 
         A request that may be repeated gets `patience`: while Cairn heals or is overloaded it is sent again,
-        with back-off, for so many seconds. A Cairn to which no connection was ever made is not waited for.
+        with back-off, for so many seconds. A Cairn to which no connection was ever made is waited for only where its
+        stack's supervisor lives and will start it again.
 
         Raises:
             Negative: not found. Rejected: bad input. NotAllowed: credentials. Unreachable: no useful answer.
@@ -74,7 +80,7 @@ class Cairn:
                 )
             except Unreachable as exc:
                 wait = exc.retry_after if exc.retry_after is not None else _backoff(attempt)
-                if not self._met or self._monotonic() + wait - started > patience:
+                if not (self._met or self.target.stack_runs()) or self._monotonic() + wait - started > patience:
                     raise
                 if on_wait:
                     on_wait(exc)
@@ -194,9 +200,17 @@ def raise_for(response: httpx.Response, target: Target) -> None:
     problem = _problem(response)
     detail = str(problem.get("detail") or f"Cairn answered {status}")
     field = problem.get("field")
-    if field and not detail.startswith(f"{field}:"):
-        detail = f"{field}: {detail}"
+    if field:
+        detail = f"{as_typed(str(field))}: {detail.removeprefix(f'{field}:').lstrip()}"
     raise _error(status, detail, response, target, problem)
+
+
+def as_typed(field: str) -> str:
+    """The API's name of a field as the user of the command line knows it: an option, or an argument in capitals."""
+    place, _, name = field.partition(".")
+    if place == "filters" and name:
+        return f"--{name}"
+    return name.upper() if place == "path" and name else field
 
 
 def _error(status: int, detail: str, response: httpx.Response, target: Target, problem: Json) -> CliError:

@@ -50,8 +50,8 @@ class Listing:
 
 
 def list_folder(root: Path) -> Listing:
-    """Find `*.md` and `*.markdown` in every folder below `root`, except in hidden ones. A file is its own listing."""
-    if root.is_file():
+    """Find `*.md` and `*.markdown` in every folder below `root`, hidden ones left out. A file is its own listing."""
+    if not root.is_dir():
         return Listing(root.parent, (root.name,), ())
     refused: list[Refused] = []
 
@@ -63,8 +63,12 @@ def list_folder(root: Path) -> Listing:
     for folder, names, entries in os.walk(root, onerror=unlisted):
         names[:] = sorted(name for name in names if not name.startswith("."))
         relative = Path(folder).relative_to(root)
-        files += [(relative / name).as_posix() for name in entries if name.lower().endswith(SUFFIXES)]
+        files += [(relative / name).as_posix() for name in entries if _is_markdown(name)]
     return Listing(root, tuple(sorted(files)), tuple(refused))
+
+
+def _is_markdown(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
 
 
 def read(root: Path, path: str, max_bytes: int) -> Document | Refused:

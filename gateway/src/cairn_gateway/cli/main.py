@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib.metadata import version
@@ -12,9 +13,10 @@ from typer.core import TyperGroup
 
 from cairn_gateway.cli import screen
 from cairn_gateway.cli.commands import ask, backfill, load, mcp, operations, people, proofs, repos, runbooks, search
-from cairn_gateway.cli.exits import MEANINGS, CliError
+from cairn_gateway.cli.exits import MEANINGS, CliError, ExitCode
 
 SIGPIPE_EXIT = 141
+_CANNOT_WRITE = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG}
 
 EXIT_CODES = "\n".join(f"  {code:d}  {meaning}" for code, meaning in MEANINGS.items())
 HELP = """Ask, search and run Cairn from a terminal or a script.
@@ -41,6 +43,12 @@ class Group(TyperGroup):
             # What is buffered would fail again at exit, with a traceback.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(SIGPIPE_EXIT) from exc
+        except OSError as exc:
+            if exc.errno not in _CANNOT_WRITE:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            screen.note(f"cairn: the output cannot be written: {(exc.strerror or '').lower()}", style="red")
+            raise typer.Exit(ExitCode.USAGE) from exc
         return result
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ KEY_VARIABLE = "CAIRN_API_KEY"
 HOME_VARIABLE = "CAIRN_HOME"
 HOME = Path(".cairn")
 ENV_FILE = "env"
+STATE_FILE = "state.json"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,23 @@ class Target:
     key: str | None = field(default=None, repr=False)
     stored: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
+    home: Path | None = field(default=None, repr=False)
+    """The folder of the one-machine stack that wrote `stored`."""
+
+    def stack_runs(self) -> bool:
+        """Whether that stack lives: its supervisor starts again what ended, so waiting for it is worth while."""
+        if self.home is None:
+            return False
+        try:
+            state = json.loads((self.home / STATE_FILE).read_bytes())
+            if state["phase"] not in {"starting", "running"}:
+                return False
+            os.kill(int(state["pid"]), 0)  # signal 0 asks only whether there is such a process
+        except PermissionError:
+            return True
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return True
 
     @property
     def local(self) -> bool:
@@ -50,13 +69,13 @@ def find_target(environ: Mapping[str, str], folder: Path) -> Target:
         UsageError: an address or key cannot be one.
     """
     warnings: list[str] = []
-    stored = _stored(_candidates(environ, folder), warnings)
+    home, stored = _stored(_candidates(environ, folder), warnings)
     stored_url = _checked_url(stored.get(URL_VARIABLE) or DEFAULT_URL)
     url = _checked_url(environ.get(URL_VARIABLE) or stored_url)
     if url != stored_url:
-        stored = {}
+        home, stored = None, {}
     key = environ.get(KEY_VARIABLE) or stored.get(KEY_VARIABLE)
-    return Target(url, _checked_key(key) if key else None, stored, tuple(warnings))
+    return Target(url, _checked_key(key) if key else None, stored, tuple(warnings), home)
 
 
 def parse_env(text: str) -> dict[str, str]:
@@ -74,7 +93,7 @@ def parse_env(text: str) -> dict[str, str]:
     return values
 
 
-def _stored(candidates: Iterable[Path], warnings: list[str]) -> dict[str, str]:
+def _stored(candidates: Iterable[Path], warnings: list[str]) -> tuple[Path | None, dict[str, str]]:
     for path in candidates:
         try:
             found = path.stat()
@@ -82,18 +101,18 @@ def _stored(candidates: Iterable[Path], warnings: list[str]) -> dict[str, str]:
             continue
         except OSError as exc:
             warnings.append(f"{path} cannot be read: {exc.strerror}")
-            return {}
+            return None, {}
         if reason := _distrust(found):
             warnings.append(f"{path} is not used: {reason}")
             continue
         try:
-            return parse_env(path.read_text(encoding="utf-8"))
+            return path.parent, parse_env(path.read_text(encoding="utf-8"))
         except OSError as exc:
             warnings.append(f"{path} cannot be read: {exc.strerror}")
         except UnicodeDecodeError:
             warnings.append(f"{path} is not UTF-8 text")
-        return {}
-    return {}
+        return None, {}
+    return None, {}
 
 
 def _candidates(environ: Mapping[str, str], folder: Path) -> Iterator[Path]:

@@ -39,7 +39,7 @@ def ask(
 ) -> None:
     """Ask what to do; the answer cites the runbook steps that it rests on.
 
-    With an alert the question may be left out. Ends with 1 when no runbook covers it.
+    With an alert the question may be left out: it is then made of the alert. Ends with 1 when no runbook covers it.
     """
     asked = " ".join(question or [])
     if asked == "-" and alert == "-":

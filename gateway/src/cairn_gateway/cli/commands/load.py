@@ -11,6 +11,7 @@ import typer
 from cairn_gateway.cli import indexing, screen, seeding
 from cairn_gateway.cli.client import Cairn, connect
 from cairn_gateway.cli.exits import Rejected, Unreachable, UsageError
+from cairn_gateway.cli.folder import SUFFIXES
 from cairn_gateway.cli.importing import Summary, Watch, count, import_folder
 from cairn_gateway.cli.indexing import WAIT_SECONDS, Wait, WaitLimit
 from cairn_gateway.cli.options import AsJson
@@ -50,6 +51,8 @@ def import_command(
     """
     if not folder.exists():
         raise UsageError(f"{folder} does not exist")
+    if not folder.is_dir() and not folder.name.lower().endswith(SUFFIXES):
+        raise UsageError(f"{folder} is no *.md or *.markdown file")
     with connect() as cairn:
         summary = _import(cairn, folder, source=source, prefix=prefix)
         waited = indexing.wait(cairn, summary.event_ids(), wait_limit) if wait else None
@@ -105,7 +108,8 @@ def _import(cairn: Cairn, folder: Path, *, source: str | None, prefix: str | Non
         with screen.progress("importing", total) as advance:
             return import_folder(cairn, folder, source=source, prefix=prefix, watch=Watch(advance, _note_once()))
     except (KeyboardInterrupt, Unreachable):
-        screen.note("what was sent before is kept; the same command again does the rest", style="yellow")
+        if cairn.met:
+            screen.note("what was sent before is kept; the same command again does the rest", style="yellow")
         raise
 
 
