@@ -113,13 +113,13 @@ UNSUPPORTED: dict[str, Script] = {
 FAILING: dict[str, tuple[Script, str]] = {
     "429": (status_script(429), "llm_rate_limited"),
     "429 for an hour": (status_script(429, retry_after="3600"), "llm_rate_limited"),
-    "500": (status_script(500), "llm_unreachable"),
+    "500": (status_script(500), "llm_error"),
     "401": (status_script(401), "llm_refused_key"),
     "403": (status_script(403), "llm_refused_key"),
     "404": (status_script(404), "llm_refused_request"),
     "hang": (hang_script, "llm_timeout"),
     "half a stream": (half_stream_script, "llm_unreachable"),
-    "error in the stream": (error_in_stream, "llm_unreachable"),
+    "error in the stream": (error_in_stream, "llm_error"),
 }
 FORBIDDEN = (
     "reboot", "reformat", "format the disks", "evil.example", "zz99", "max_wal_senders", "--force", "grace-period=0",
@@ -230,6 +230,12 @@ async def test_a_few_dropped_claims_are_counted_shown_and_not_cached(bench: Benc
     assert len(first["claims"]) == 3
     assert second["mode"] == "full"
     assert len(model.calls) == 2
+
+
+async def test_claims_that_led_to_excerpts_are_counted(bench: Bench, model: ScriptedModel) -> None:
+    model.scripts = [claims_script((GOOD_CLAIM, [1]), (REBOOT, [1]), (REBOOT, [2]))]
+    answer = await ask(await bench.answerer())
+    assert (answer["mode"], answer["degraded_reason"], answer["dropped_claims"]) == ("excerpts", "llm_bad_output", 2)
 
 
 async def test_a_passing_failure_is_retried(bench: Bench, model: ScriptedModel) -> None:

@@ -238,7 +238,7 @@ async def test_an_open_circuit_answers_with_excerpts_at_once_and_recovers_by_its
     answerer = await bench.answerer(failures=2, open_seconds=0.4)
     for number in range(2):
         response = await answerer.ask(AskRequest(question=f"question {number}"))
-        assert response.degraded_reason == "llm_unreachable"
+        assert response.degraded_reason == "llm_error"
     calls = len(model.calls)
     response = await answerer.ask(AskRequest(question="another"))
     assert (response.mode, response.degraded_reason) == ("excerpts", "circuit_open")

@@ -17,6 +17,7 @@ from cairn_shared.errors import CairnError
 ModelReason = Literal[
     "llm_not_configured",
     "llm_unreachable",
+    "llm_error",
     "llm_timeout",
     "llm_rate_limited",
     "llm_refused_key",
@@ -41,6 +42,9 @@ Reason = (
 
 class ModelFailure(CairnError):
     """The model gave no usable answer; the cited steps themselves are shown instead."""
+
+    dropped = 0
+    """How many claims of its last answer did not hold."""
 
     def __init__(self, reason: ModelReason, detail: str) -> None:
         super().__init__(detail)
@@ -75,5 +79,6 @@ class CircuitOpen(ModelFailure):
 class BadOutput(ModelFailure):
     """The model's text holds no claim that can be checked."""
 
-    def __init__(self, detail: str = "the model's output cannot be used") -> None:
+    def __init__(self, detail: str = "the model's output cannot be used", *, dropped: int = 0) -> None:
         super().__init__("llm_bad_output", detail)
+        self.dropped = dropped

@@ -198,7 +198,7 @@ class Answerer:
         except ModelFailure as exc:
             if exc.reason in ("circuit_open", "llm_bad_output"):
                 self._metrics.llm_failures.labels(exc.reason).inc()
-            return responses.shown(basis, exc.reason)
+            return responses.shown(basis, exc.reason, dropped=exc.dropped)
         finally:
             timings.mark("llm")
         used = tuple(item.passage for item in passages)

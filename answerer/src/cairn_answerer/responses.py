@@ -84,7 +84,7 @@ def refused(basis: Basis, used: Sequence[Passage] = ()) -> Produced:
     return Produced(response, _dependencies(used), basis.lifetimes.refusal if kept else None)
 
 
-def shown(basis: Basis, reason: Reason) -> Produced:
+def shown(basis: Basis, reason: Reason, *, dropped: int = 0) -> Produced:
     """The cited steps themselves. Never kept: the next request may find the model well."""
     return Produced(
         AskResponse(
@@ -92,6 +92,7 @@ def shown(basis: Basis, reason: Reason) -> Produced:
             mode="keyword" if basis.gathered.keyword else "excerpts",
             degraded=True,
             degraded_reason=_joined(basis.reasons(reason)),
+            dropped_claims=dropped,
             sources=basis.cited({passage.step_id for passage in basis.gathered.excerpts.passages}),
             timings=basis.timings,
         )

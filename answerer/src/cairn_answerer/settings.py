@@ -29,7 +29,7 @@ class AnswererSettings(ServiceSettings, PostgresSettings, RedisSettings, Retriev
     circuit_failures: Annotated[int, Field(ge=1, description="Failed answers in a row that open the circuit.")] = 5
     circuit_open_seconds: Annotated[float, Field(gt=0, description="How long it stays open before one probe.")] = 30.0
 
-    ask_deadline: Annotated[float, Field(gt=0, description="Seconds for a whole answer, retries included.")] = 30.0
+    ask_deadline: Annotated[float, Field(gt=0, description="Seconds for a whole answer, retries included.")] = 20.0
     ask_wait: Annotated[float, Field(ge=0, description="Seconds to wait for `min_revision` and `wait_for`.")] = 2.0
 
     answer_ttl: Annotated[float, Field(gt=0, description="Seconds an answer is kept.")] = 3600.0

@@ -98,7 +98,7 @@ class Writer:
                 return Written(tuple(desk.claims), desk.dropped, completion.truncated)
             log.info("claims dropped", dropped=desk.dropped, total=desk.total, rounds_left=left)
             asked = prompt.again(messages, completion.text, prompt.unsupported(desk.dropped, desk.total))
-        raise BadOutput("too few of the model's claims are supported by what they cite")
+        raise BadOutput("too few of the model's claims are supported by what they cite", dropped=desk.dropped)
 
     def show(self, passages: Sequence[Passage]) -> list[Shown]:
         """The passages as the model will see them, as many as fit."""

@@ -111,9 +111,7 @@ def _refusal(response: httpx.Response, complaint: str) -> RetryableFailure | Ref
             "llm_rate_limited", "the model's server limits our rate", retry_after=retry_after(response)
         )
     if status >= 500 or status == 408:
-        return RetryableFailure(
-            "llm_unreachable", f"the model's server answered {status}", retry_after=retry_after(response)
-        )
+        return RetryableFailure("llm_error", f"the model's server answered {status}", retry_after=retry_after(response))
     if status in (401, 403):
         return RefusedByModelServer("llm_refused_key", "the model's server refuses LLM_API_KEY", status=status)
     return RefusedByModelServer(
@@ -162,7 +160,7 @@ async def _read_stream(response: httpx.Response, reader: Reader) -> Completion:
             break
         event = _json(data)
         if isinstance(event, dict) and event.get("error"):
-            raise RetryableFailure("llm_unreachable", "the model's server broke off with an error")
+            raise RetryableFailure("llm_error", "the model's server broke off with an error")
         if isinstance(event, dict) and event.get("choices") == []:
             continue  # usage comes in an event of its own
         choice = _choice(event)
