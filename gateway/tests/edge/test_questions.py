@@ -203,3 +203,13 @@ async def test_while_mongodb_is_away_answers_do_not_wait_for_it_again_and_again(
     store.away = False
     clock.advance(3)
     assert await revisions.latest(["a"]) == {"a": 1}
+
+
+async def test_an_alert_as_alertmanager_writes_it_has_its_name_from_its_labels(
+    client: httpx.AsyncClient, upstream: Upstream
+) -> None:
+    alert = {"labels": {"alertname": "RedisDown"}, "annotations": {"runbook_url": "https://runbooks/redis"}}
+    answer = await client.post("/ask", json={"question": "what now?", "alert": alert | {"status": "firing"}})
+    assert answer.status_code == 200, answer.text
+    asked = upstream.asked[-1]["alert"]
+    assert (asked["name"], asked["runbook_url"]) == ("RedisDown", "https://runbooks/redis")
