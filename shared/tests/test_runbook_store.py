@@ -77,9 +77,7 @@ async def test_equal_content_makes_no_revision_and_no_event(store: RunbookStore,
         pytest.param(runbook(blob="9f"), "# Text", id="only the blob"),
     ],
 )
-async def test_any_other_content_is_the_next_revision(
-    store: RunbookStore, changed: Runbook, markdown: str
-) -> None:
+async def test_any_other_content_is_the_next_revision(store: RunbookStore, changed: Runbook, markdown: str) -> None:
     await put(store, runbook())
     assert await put(store, changed, markdown) == 2
 
