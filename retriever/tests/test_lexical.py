@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from cairn_retriever.lexical import Bm25, idf, selecting, weigh
-from cairn_retriever.model import Candidate, Lexicon, WeightedLexeme
+from cairn_retriever.model import Candidate, CorpusState, Lexicon, Prepared
 from cairn_retriever.policy import CandidatePolicy, LexicalPolicy
 
 LEXICON = Lexicon(100, 50.0, {"rare": 2, "common": 60, "usual": 30})
@@ -36,10 +36,14 @@ def candidate(frequencies: tuple[float, ...], length: int = 50, kind: str = "run
     )
 
 
+def asked(*lexemes: str, spellings: tuple[tuple[str, ...], ...] = ()) -> Prepared:
+    """A query of these lexemes."""
+    state = CorpusState(0, None, 0, 0.0, False, {}, None)
+    return Prepared(state, lexemes, spellings, {}, {}, ())
+
+
 def bm25(*lexemes: str, policy: LexicalPolicy = LexicalPolicy()) -> Bm25:
-    return Bm25(
-        [WeightedLexeme(one, idf(100, LEXICON.frequency(one)), 1.0) for one in lexemes], LEXICON, LEXICON, policy
-    )
+    return Bm25(weigh(asked(*lexemes), LEXICON, LEXICON, 40), LEXICON, LEXICON, policy)
 
 
 def test_idf_is_never_negative() -> None:
@@ -80,30 +84,30 @@ def test_coverage_counts_words_of_any_chunk_of_the_step_by_rarity() -> None:
 class TestChoiceOfWords:
     def test_common_words_select_nothing_while_rarer_ones_exist(self) -> None:
         lexicon = Lexicon(100, 50.0, {"a": 1, "b": 2, "c": 3, "everywhere": 90})
-        words = weigh(list(lexicon.frequencies), lexicon, NOTHING, 40)
+        words = weigh(asked(*lexicon.frequencies), lexicon, NOTHING, 40)
         assert {one.lexeme for one in selecting(words, "runbook", lexicon, CandidatePolicy())} == {"a", "b", "c"}
 
     def test_a_question_of_common_words_still_selects(self) -> None:
-        words = weigh(["common"], LEXICON, NOTHING, 40)
+        words = weigh(asked("common"), LEXICON, NOTHING, 40)
         assert [one.lexeme for one in selecting(words, "runbook", LEXICON, CandidatePolicy())] == ["common"]
 
     def test_visited_rows_are_bounded(self) -> None:
         lexicon = Lexicon(100_000, 50.0, {f"word{i}": 900 + i for i in range(40)})
-        words = weigh(list(lexicon.frequencies), lexicon, NOTHING, 40)
+        words = weigh(asked(*lexicon.frequencies), lexicon, NOTHING, 40)
         policy = CandidatePolicy(runbook_postings=4_000)
         chosen = selecting(words, "runbook", lexicon, policy)
         assert sum(lexicon.frequency(one.lexeme) for one in chosen) <= 4_000
         assert chosen[0].lexeme == "word0"
 
     def test_a_word_that_came_a_moment_ago_selects(self) -> None:
-        words = weigh(["new", "rare"], LEXICON, NOTHING, 40)
+        words = weigh(asked("new", "rare"), LEXICON, NOTHING, 40)
         assert {one.lexeme for one in selecting(words, "runbook", LEXICON, CandidatePolicy())} == {"new", "rare"}
 
     def test_unknown_words_do_not_count_as_rare_ones(self) -> None:
         """They would leave a question with nothing that occurs."""
-        words = weigh(["new", "newer", "newest", "common"], LEXICON, NOTHING, 40)
+        words = weigh(asked("new", "newer", "newest", "common"), LEXICON, NOTHING, 40)
         assert "common" in {one.lexeme for one in selecting(words, "runbook", LEXICON, CandidatePolicy())}
 
     def test_a_long_paste_keeps_its_rarest_known_words(self) -> None:
-        words = weigh([*(f"unknown{i}" for i in range(100)), "common", "rare"], LEXICON, NOTHING, 2)
+        words = weigh(asked(*(f"unknown{i}" for i in range(100)), "common", "rare"), LEXICON, NOTHING, 2)
         assert [one.lexeme for one in words] == ["rare", "common"]

@@ -19,7 +19,12 @@ from cairn_retriever.policy import DecayPolicy, RetrievalPolicy
 from cairn_retriever.ranking import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME, Question, age_in_days, decay, rank
 
 POLICY = RetrievalPolicy()
-WORDS = Bm25([WeightedLexeme("lag", 3.0, 3.0)], Lexicon(10, 50, {"lag": 2}), Lexicon(10, 50, {}), POLICY.lexical)
+WORDS = Bm25(
+    [WeightedLexeme("lag", "lag", asked=True, runbook_idf=3.0, event_idf=3.0)],
+    Lexicon(10, 50, {"lag": 2}),
+    Lexicon(10, 50, {}),
+    POLICY.lexical,
+)
 QUESTION = Question(
     mode="hybrid",
     fusion="tm2c2",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, WeightedLexeme, WordChoice
+from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, Prepared, WeightedLexeme, WordChoice
 from cairn_retriever.policy import CandidatePolicy, LexicalPolicy
 
 
@@ -19,23 +20,26 @@ def idf(chunks: int, frequency: int) -> float:
     return math.log(1.0 + (max(chunks, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def weigh(lexemes: Sequence[str], runbooks: Lexicon, events: Lexicon, limit: int) -> list[WeightedLexeme]:
-    """The `limit` rarest lexemes of a query, with their weights, rarest among runbooks first."""
+def weigh(prepared: Prepared, runbooks: Lexicon, events: Lexicon, limit: int) -> list[WeightedLexeme]:
+    """The `limit` rarest lexemes of a query and their other spellings, with their weights, known ones first."""
+    asked = frozenset(prepared.lexemes)
+    meanings = {lexeme: group[0] for group in prepared.spellings for lexeme in group}
     weighted = [
         WeightedLexeme(
-            lexeme,
-            idf(runbooks.chunks, runbooks.frequency(lexeme)),
-            idf(events.chunks, events.frequency(lexeme)),
+            lexeme=lexeme,
+            meaning=meanings.get(lexeme, lexeme),
+            asked=lexeme in asked,
+            runbook_idf=idf(runbooks.chunks, runbooks.frequency(lexeme)),
+            event_idf=idf(events.chunks, events.frequency(lexeme)),
         )
-        for lexeme in lexemes
+        for lexeme in dict.fromkeys([*prepared.lexemes, *meanings])
     ]
-    known = [one for one in weighted if runbooks.frequency(one.lexeme) or events.frequency(one.lexeme)]
-    unknown = [one for one in weighted if not (runbooks.frequency(one.lexeme) or events.frequency(one.lexeme))]
 
-    def rarest(one: WeightedLexeme) -> tuple[float, str]:
-        return -max(one.runbook_idf, one.event_idf), one.lexeme
+    def order(one: WeightedLexeme) -> tuple[bool, float, str]:
+        unknown = not (runbooks.frequency(one.lexeme) or events.frequency(one.lexeme))
+        return unknown, -max(one.runbook_idf, one.event_idf), one.lexeme
 
-    return (sorted(known, key=rarest) + sorted(unknown, key=rarest))[:limit]
+    return sorted(weighted, key=order)[:limit]
 
 
 def selecting(
@@ -70,17 +74,26 @@ class Bm25:
     events: Lexicon
     policy: LexicalPolicy
 
+    @cached_property
+    def _meanings(self) -> list[list[int]]:
+        """Places of the lexemes of each meaning."""
+        places: dict[str, list[int]] = {}
+        for place, one in enumerate(self.lexemes):
+            places.setdefault(one.meaning, []).append(place)
+        return list(places.values())
+
     def parts(self, candidate: Candidate) -> tuple[float, ...]:
-        """What each lexeme of the query adds to the score of the candidate's chunk; 0 where it does not occur."""
+        """What each meaning in the query adds to the score of the candidate's chunk: its best spelling, or 0."""
         lexicon = self.runbooks if candidate.kind == RUNBOOK else self.events
         average = lexicon.average_length or 1.0
         saturation = self.policy.k1 * (1.0 - self.policy.b + self.policy.b * candidate.length / average)
-        return tuple(
+        each = [
             one.idf(candidate.kind) * frequency * (self.policy.k1 + 1.0) / (frequency + saturation)
             if frequency
             else 0.0
             for one, frequency in zip(self.lexemes, candidate.frequencies, strict=True)
-        )
+        ]
+        return tuple(max(each[place] for place in places) for places in self._meanings)
 
     def score(self, candidate: Candidate) -> float:
         """BM25 of the candidate's chunk."""
@@ -90,7 +103,11 @@ class Bm25:
         """Share of the query, weighted by rarity, that occurs in any of `candidates` (of one kind); in [0, 1]."""
         if not self.lexemes or not candidates:
             return 0.0
-        weights = [one.idf(candidates[0].kind) for one in self.lexemes]
-        held = [any(one.frequencies[i] > 0 for one in candidates) for i in range(len(weights))]
-        total = math.fsum(weights)
-        return math.fsum(w for w, has in zip(weights, held, strict=True) if has) / total if total else 0.0
+        kind = candidates[0].kind
+        held = total = 0.0
+        for places in self._meanings:
+            weight = max((self.lexemes[p].idf(kind) for p in places if self.lexemes[p].asked), default=0.0)
+            total += weight
+            if any(one.frequencies[place] > 0 for place in places for one in candidates):
+                held += weight
+        return held / total if total else 0.0

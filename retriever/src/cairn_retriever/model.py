@@ -23,6 +23,8 @@ class ParsedQuery:
     """A request, read: what to embed, what to match as words, and what is named exactly."""
 
     lexical_text: str
+    spellings: tuple[tuple[str, ...], ...]
+    """Groups of words that are one to an engineer, of which the text has at least one."""
     embed_text: str
     identifiers: tuple[str, ...]
     """Case-folded, as `cairn_shared.identifiers` gives them for documents too."""
@@ -62,6 +64,9 @@ class Prepared:
 
     state: CorpusState
     lexemes: tuple[str, ...]
+    """Of the query itself."""
+    spellings: tuple[tuple[str, ...], ...]
+    """Lexemes that mean one thing, in groups; some are not the query's own."""
     event_frequencies: Mapping[str, int]
     identifier_documents: Mapping[str, int]
     """How many documents hold each identifier of the query; absent where none does."""
@@ -83,9 +88,13 @@ class Lexicon:
 
 @dataclass(frozen=True, slots=True)
 class WeightedLexeme:
-    """A lexeme of the query with its inverse document frequency among runbooks and among events."""
+    """A lexeme to match, with its inverse document frequency among runbooks and among events."""
 
     lexeme: str
+    meaning: str
+    """Equal for spellings of one thing, which count once; of any other lexeme itself."""
+    asked: bool
+    """The query says it; otherwise it is another spelling of what the query says."""
     runbook_idf: float
     event_idf: float
 

@@ -52,7 +52,7 @@ class LexicalPolicy:
 class FusionPolicy:
     """How the scores of the two retrievers become one."""
 
-    alpha: float = 0.85
+    alpha: float = 0.84
     """Weight of the vector score in the convex combination; the rest is BM25's."""
     rrf_k: int = 60
     seed_cosine: float = 0.7
@@ -117,7 +117,7 @@ class RankingPolicy:
     telling_sections: frozenset[str] = TELLING_SECTIONS
     telling_factor: float = 0.85
     """Symptoms find the runbook, but it is the steps that help."""
-    later_step: float = 0.015
+    later_step: float = 0.02
     """What each earlier step takes from a step: a procedure is begun at its beginning."""
     later_steps: int = 10
     event_share: float = 0.4

@@ -39,6 +39,8 @@ class Hints:
     """What leads to candidates beside vectors, and what they are scored by."""
 
     lexemes: Sequence[str]
+    asked: Sequence[str]
+    """Those of the query itself."""
     runbooks: Lexicon
     events: Lexicon
     runbook_words: Sequence[WordChoice]

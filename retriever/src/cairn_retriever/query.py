@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from cairn_retriever.alerts import FoundAlert, find_alerts
 from cairn_retriever.model import ParsedQuery
+from cairn_retriever.vocabulary import spellings
 from cairn_shared.api.search import AlertContext
 from cairn_shared.identifiers import identifiers, searchable_text
 
@@ -51,7 +52,8 @@ def parse(text: str, alert: AlertContext | None = None) -> ParsedQuery:
     spoken = "\n".join([prose, *told]).strip()
     lexical = "\n".join([spoken, *(one.name for one in found if one.name)])
     return ParsedQuery(
-        lexical_text=searchable_text(lexical),
+        lexical_text=(words := searchable_text(lexical)),
+        spellings=spellings(words),
         embed_text=embeddable(spoken or " ".join(one.name for one in found if one.name)),
         identifiers=tuple(identifiers("\n".join([lexical, *labels]))),
         alerts=alerts,

@@ -113,7 +113,7 @@ class Searcher:
             prepared,
             runbooks,
             events,
-            weigh(prepared.lexemes, runbooks, events, self._policy.candidates.lexemes),
+            weigh(prepared, runbooks, events, self._policy.candidates.lexemes),
             frozenset(one for one in query.identifiers if 0 < holders.get(one, 0) <= limit),
         )
 
@@ -150,6 +150,7 @@ class Searcher:
         by_words = request.mode != "semantic" or vectors is None
         hints = Hints(
             lexemes=[one.lexeme for one in read.lexemes],
+            asked=read.prepared.lexemes,
             runbooks=read.runbooks,
             events=read.events,
             runbook_words=selecting(read.lexemes, RUNBOOK, read.runbooks, policy) if by_words else [],
@@ -204,6 +205,7 @@ class Searcher:
             "lexemes": [
                 {
                     "lexeme": one.lexeme,
+                    "asked": one.asked,
                     "runbook_chunks": read.runbooks.frequency(one.lexeme),
                     "event_chunks": read.events.frequency(one.lexeme),
                     "runbook_idf": one.runbook_idf,

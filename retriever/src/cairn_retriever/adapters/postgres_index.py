@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -33,9 +33,9 @@ MANY = 200
 
 # Everything that is known of a query without its vector, in one row.
 PREPARE = f"""
-SELECT {STATE_COLUMNS}, q.lexemes,
+SELECT {STATE_COLUMNS}, q.lexemes, q.others,
        ARRAY(
-           SELECT coalesce(f.ndoc, 0) FROM unnest(q.lexemes) WITH ORDINALITY AS asked(lexeme, place)
+           SELECT coalesce(f.ndoc, 0) FROM unnest(q.lexemes || q.others) WITH ORDINALITY AS asked(lexeme, place)
            LEFT JOIN lexeme_df f USING (lexeme) ORDER BY place
        ) AS frequencies,
        ARRAY(
@@ -44,7 +44,13 @@ SELECT {STATE_COLUMNS}, q.lexemes,
            ) AS seen)
            FROM unnest($2::text[]) WITH ORDINALITY AS asked(identifier, place) ORDER BY place
        ) AS holders
-FROM corpus_state, (SELECT tsvector_to_array(to_tsvector('english', $1)) AS lexemes) AS q
+FROM corpus_state, (
+    SELECT tsvector_to_array(to_tsvector('english', $1)) AS lexemes,
+           ARRAY(
+               SELECT coalesce((tsvector_to_array(to_tsvector('english', word)))[1], '')
+               FROM unnest($4::text[]) WITH ORDINALITY AS spelled(word, place) ORDER BY place
+           ) AS others
+) AS q
 """  # noqa: S608 - columns written above
 
 # The name of a file is what stands between the last `/` and the last `.`: the expression of an index.
@@ -96,18 +102,20 @@ class PostgresIndex:
         asked = list(query.identifiers[: self._policy.candidates.identifier_limit])
         try:
             async with self._pool.acquire() as connection:
-                row = await connection.fetchrow(PREPARE, query.lexical_text, asked, MANY)
+                spelled = [word for group in query.spellings for word in group]
+                row = await connection.fetchrow(PREPARE, query.lexical_text, asked, MANY, spelled)
                 assert row is not None
-                state, lexemes = _state(row), row["lexemes"]
+                state, lexemes = _state(row), [*row["lexemes"], *row["others"]]
                 frequencies = dict(zip(lexemes, row["frequencies"], strict=True))
                 if events and lexemes and not (state.refreshed and state.chunks):
-                    state, frequencies = await self._counted(connection, state, lexemes)
+                    state, frequencies = await self._counted(connection, state, list(frequencies))
                 routes = await self._routes(connection, query)
         except Exception as exc:
             raise _ours(exc) from exc
         return Prepared(
             state=state,
-            lexemes=tuple(lexemes),
+            lexemes=tuple(row["lexemes"]),
+            spellings=_grouped(query.spellings, row["others"]),
             event_frequencies={lexeme: n for lexeme, n in frequencies.items() if n},
             identifier_documents={one: n for one, n in zip(asked, row["holders"], strict=True) if n},
             routes=routes,
@@ -191,6 +199,12 @@ class PostgresIndex:
 
     def _has_spare(self) -> bool:
         return self._pool.get_idle_size() > 0 or self._pool.get_size() < self._pool.get_max_size()
+
+
+def _grouped(groups: Sequence[Sequence[str]], lexemes: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The lexemes of the words of `groups`, in their groups, each once."""
+    rest = iter(lexemes)
+    return tuple(tuple(dict.fromkeys(one for _, one in zip(group, rest, strict=False) if one)) for group in groups)
 
 
 def _state(row: Any) -> CorpusState:

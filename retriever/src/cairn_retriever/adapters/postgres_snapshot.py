@@ -54,8 +54,7 @@ class PostgresSnapshot:
         lexical = sources.policy.lexical
         statement = candidates(
             [proposal for _, proposal in named],
-            hints.lexemes,
-            hints.identifiers,
+            hints,
             vectors,
             table=self.state.vectors,
             lexical=lexical,

@@ -18,7 +18,7 @@ from typing import Any
 from cairn_retriever.adapters.scope import Half, Scope, half
 from cairn_retriever.model import Lexicon, Vector, WordChoice
 from cairn_retriever.policy import LexicalPolicy, RetrievalPolicy
-from cairn_retriever.ports import QueryVectors
+from cairn_retriever.ports import Hints, QueryVectors
 
 CHUNKS = "chunks c JOIN documents d USING (document_id)"
 
@@ -171,8 +171,7 @@ class Sources:
 
 def candidates(
     proposals: Sequence[Statement],
-    lexemes: Sequence[str],
-    identifiers: Sequence[str],
+    hints: Hints,
     vectors: QueryVectors | None,
     *,
     table: str | None,
@@ -183,8 +182,12 @@ def candidates(
     `sources` are positions in `proposals`. The tsvector is concatenated with nothing so that it is read once, not once
     for each lexeme.
     """
-    args: list[Any] = [[quote_lexeme(one) for one in lexemes], field_weights(lexical), list(identifiers)]
-    args.append(" & ".join(args[0]) or None)
+    args: list[Any] = [
+        [quote_lexeme(one) for one in hints.lexemes],
+        field_weights(lexical),
+        list(hints.identifiers),
+        " & ".join(quote_lexeme(one) for one in hints.asked) or None,
+    ]
     cosine = extra = "NULL::float8"
     join = ""
     if vectors is not None:
