@@ -143,6 +143,7 @@ def test_env_lines_may_have_comments_export_and_quotes() -> None:
 @pytest.mark.parametrize(
     ("phase", "pid", "runs"),
     [("running", os.getpid(), True), ("stopped", os.getpid(), False), ("running", 0x7FFFFFF0, False)],
+    ids=["running", "stopped", "its process is gone"],
 )
 def test_a_stack_runs_while_its_supervisor_lives(checkout: Path, phase: str, pid: int, runs: bool) -> None:
     (checkout / ".cairn" / "state.json").write_text(json.dumps({"phase": phase, "pid": pid, "processes": {}}))
