@@ -22,7 +22,8 @@ def stack() -> Iterator[Stack]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of the stack in one worker, so that it is started once."""
+    """Keep the tests of the stack in one worker, so that it is started once, and begin with them: they are longest."""
     for item in items:
         if "stack" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("stack"))
+    items.sort(key=lambda item: "stack" not in getattr(item, "fixturenames", ()))
