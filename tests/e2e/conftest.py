@@ -21,9 +21,13 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
+def of_the_stack(item: pytest.Item) -> bool:
+    """Whether it is one of this folder's tests of the whole stack."""
+    return item.path.parent == Path(__file__).parent and "stack" in getattr(item, "fixturenames", ())
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of the stack in one worker, so that it is started once, and begin with them: they are longest."""
-    for item in items:
-        if "stack" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("stack"))
-    items.sort(key=lambda item: "stack" not in getattr(item, "fixturenames", ()))
+    for item in filter(of_the_stack, items):
+        item.add_marker(pytest.mark.xdist_group("stack"))
+    items.sort(key=lambda item: not of_the_stack(item))
