@@ -50,6 +50,14 @@ async def test_two_spellings_of_one_thing_count_once(pool: Pool, search: Search)
     assert found.results[0].runbook_id == "one"
 
 
+async def test_spellings_in_different_steps_count_once_too(pool: Pool, search: Search) -> None:
+    both = Document("both", "Names", ["postgres here", "postgresql there", "pg elsewhere"])
+    one = Document("one", "Sessions", ["postgres holds idle sessions"])
+    await write(pool, [both, one, *(Document(f"o{i}", f"Topic {i}", [f"Matter {i}."]) for i in range(9))])
+    found = await search("postgres sessions", mode="keyword")
+    assert found.results[0].runbook_id == "one"
+
+
 async def test_the_query_need_not_be_covered_twice(pool: Pool, search: Search) -> None:
     await write(pool, [Document("full", "PostgreSQL backups", ["Take them."])])
     found = await search("pg backups", mode="keyword", explain=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import asyncpg
 import pytest
+import uvloop
 from generated_corpus import FINGERPRINT, NOW, Generator, Shape, Vectors, load
 from pgvector.asyncpg import register_vector
 from prometheus_client import CollectorRegistry
@@ -18,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cairn_retriever.adapters.postgres_index import PostgresIndex
+from cairn_retriever.adapters.read_transaction import leave_clean
 from cairn_retriever.adapters.scope import Scope
 from cairn_retriever.adapters.sql import Sources
 from cairn_retriever.metrics import Metrics
@@ -46,7 +49,7 @@ FILTERS: dict[str, dict[str, object]] = {
     "kind ticket (1 in 7 events)": {"kind": "ticket"},
     "service (1 in 50)": {"service": "service-03"},
     "source (1 in 4 events)": {"source": "source-1", "kind": "event"},
-    "last day": {"since": NOW.replace(day=1, month=5, hour=0), "until": NOW, "kind": "event"},
+    "last month (1 in 6 events)": {"since": NOW - timedelta(days=31), "until": NOW, "kind": "event"},
 }
 
 
@@ -77,34 +80,41 @@ class Bench:
     vectors: Vectors
 
 
-@pytest.fixture
-async def bench(postgres_dsn: str) -> AsyncIterator[Bench]:
+@asynccontextmanager
+async def opened(dsn: str) -> AsyncIterator[Bench]:
+    """The corpus loaded, and the retriever over it with its own pool settings."""
     runbooks = int(CHUNKS * RUNBOOK_SHARE)
     shape = Shape(runbook_chunks=runbooks, event_chunks=CHUNKS - runbooks)
-    await load(postgres_dsn, shape)
+    await load(dsn, shape)
     generator = Generator(shape)
     topics = [generator.topic() for _ in range(QUERIES)]
     vectors = generator.vectors(topics)
     questions = [generator.question(topic) for topic in topics]
     embedder = KnownVectors({parse(q).embed_text: v for q, v in zip(questions, vectors, strict=True)})
-    settings = PostgresSettings(pg_dsn=SecretStr(postgres_dsn), pg_command_timeout=60)
-    async with open_pool(settings, "bench") as pool:
+    settings = PostgresSettings(pg_dsn=SecretStr(dsn), pg_command_timeout=60)
+    async with open_pool(settings, "bench", reset=leave_clean) as pool:
         policy, metrics, clock = RetrievalPolicy(), Metrics(CollectorRegistry()), Clock()
         index = PostgresIndex(pool, clock, policy, metrics, 1.0)
-        yield Bench(postgres_dsn, Searcher(index, embedder, clock, metrics, policy), questions, vectors)
+        yield Bench(dsn, Searcher(index, embedder, clock, metrics, policy), questions, vectors)
 
 
-async def test_search_over_a_hundred_thousand_chunks(bench: Bench) -> None:
+def test_search_over_a_hundred_thousand_chunks(postgres_dsn: str) -> None:
+    """On uvloop, as in production."""
+    uvloop.run(measured(postgres_dsn))
+
+
+async def measured(dsn: str) -> None:
     table = Table(title=f"/search over {CHUNKS:,} chunks, without the query's embedding, one at a time")
-    for column in ("filter", "results of k = 10", "p50 ms", "p95 ms"):
+    for column in ("filter", "least results of k = 10", "p50 ms", "p95 ms"):
         table.add_column(column)
     figures: dict[str, tuple[float, float]] = {}
-    for name, filters in FILTERS.items():
-        milliseconds, counts = await timed(bench, filters)
-        figures[name] = (statistics.median(milliseconds), percentile(milliseconds, 0.95))
-        table.add_row(name, str(min(counts)), *(f"{figure:.1f}" for figure in figures[name]))
-        assert min(counts) == 10, f"{name}: a filter took results away"
-    share = await recall(bench)
+    async with opened(dsn) as bench:
+        for name, filters in FILTERS.items():
+            milliseconds, counts = await timed(bench, filters)
+            figures[name] = (statistics.median(milliseconds), percentile(milliseconds, 0.95))
+            table.add_row(name, str(min(counts)), *(f"{figure:.1f}" for figure in figures[name]))
+            assert min(counts) == 10, f"{name}: a filter took results away"
+        share = await recall(bench)
     Console(width=120).print(table, f"recall@20 of the HNSW index against comparing all: {share:.4f}")
     assert share >= RECALL
     assert figures["none"][0] < P50_MS

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from eval_gate import Case, Fit, cheapest, curve, fit, operating_point, rates
+from eval_gate import Case, Fit, curve, fit, operating_point, rates
 from eval_judge import Judge, Judged, context_precision, read_object, scores_of
 from eval_metrics import measure
 from eval_run import Outcome
@@ -131,11 +131,6 @@ class TestGate:
         point = operating_point(curve(self.CASES), most_refusals=0.05)
         assert point.false_refusals == 0.0
         assert point.false_answers == 0.5
-
-    def test_a_false_refusal_costs_more_than_a_false_answer(self) -> None:
-        points = curve(self.CASES)
-        assert cheapest(points).false_refusals == 0.0
-        assert cheapest(points, refusal_cost=0.1).false_answers == 0.0
 
     def test_fit_finds_the_model_that_made_the_data(self) -> None:
         random = np.random.default_rng(3)

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from cairn_retriever.adapters.postgres_index import PostgresIndex
 from cairn_retriever.adapters.postgres_reports import PostgresReports
 from cairn_retriever.adapters.query_embedder import CachedQueryEmbedder, QueryEmbedders
+from cairn_retriever.adapters.read_transaction import leave_clean
 from cairn_retriever.dependencies import State
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.policy import RetrievalPolicy
@@ -39,7 +40,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with (
-            open_pool(settings, "cairn-retriever") as pool,
+            open_pool(settings, "cairn-retriever", reset=leave_clean) as pool,
             AsyncExitStack() as clients,
         ):
             readiness.register("postgres", lambda: ping(pool))

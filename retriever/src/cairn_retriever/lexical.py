@@ -82,18 +82,38 @@ class Bm25:
             places.setdefault(one.meaning, []).append(place)
         return list(places.values())
 
-    def parts(self, candidate: Candidate) -> tuple[float, ...]:
-        """What each meaning in the query adds to the score of the candidate's chunk: its best spelling, or 0."""
-        lexicon = self.runbooks if candidate.kind == RUNBOOK else self.events
-        average = lexicon.average_length or 1.0
-        saturation = self.policy.k1 * (1.0 - self.policy.b + self.policy.b * candidate.length / average)
-        each = [
-            one.idf(candidate.kind) * frequency * (self.policy.k1 + 1.0) / (frequency + saturation)
-            if frequency
-            else 0.0
-            for one, frequency in zip(self.lexemes, candidate.frequencies, strict=True)
+    @cached_property
+    def _several(self) -> list[list[int]]:
+        """Those with several spellings."""
+        return [places for places in self._meanings if len(places) > 1]
+
+    @cached_property
+    def _halves(self) -> dict[bool, tuple[list[float], float]]:
+        """Of runbooks (True) and events: idf of each lexeme, and average length of a chunk."""
+        return {
+            True: ([one.runbook_idf for one in self.lexemes], self.runbooks.average_length or 1.0),
+            False: ([one.event_idf for one in self.lexemes], self.events.average_length or 1.0),
+        }
+
+    def parts(self, candidate: Candidate) -> list[float]:
+        """What each lexeme adds to the score of the candidate's chunk.
+
+        Spellings of one thing add what the best of them does, at the place of the first, so that chunks with different
+        spellings can be compared place by place.
+        """
+        k1, b = self.policy.k1, self.policy.b
+        idfs, average = self._halves[candidate.kind == RUNBOOK]
+        saturation = k1 * (1.0 - b + b * candidate.length / average)
+        parts = [
+            weight * frequency * (k1 + 1.0) / (frequency + saturation) if frequency else 0.0
+            for weight, frequency in zip(idfs, candidate.frequencies, strict=True)
         ]
-        return tuple(max(each[place] for place in places) for places in self._meanings)
+        for places in self._several:
+            best = max(parts[place] for place in places)
+            for place in places:
+                parts[place] = 0.0
+            parts[places[0]] = best
+        return parts
 
     def score(self, candidate: Candidate) -> float:
         """BM25 of the candidate's chunk."""
@@ -103,11 +123,11 @@ class Bm25:
         """Share of the query, weighted by rarity, that occurs in any of `candidates` (of one kind); in [0, 1]."""
         if not self.lexemes or not candidates:
             return 0.0
-        kind = candidates[0].kind
+        idfs, _ = self._halves[candidates[0].kind == RUNBOOK]
         held = total = 0.0
         for places in self._meanings:
-            weight = max((self.lexemes[p].idf(kind) for p in places if self.lexemes[p].asked), default=0.0)
+            weight = max((idfs[place] for place in places if self.lexemes[place].asked), default=0.0)
             total += weight
-            if any(one.frequencies[place] > 0 for place in places for one in candidates):
+            if any(one.frequencies[place] for place in places for one in candidates):
                 held += weight
         return held / total if total else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -142,7 +142,7 @@ class Scored:
     candidate: Candidate
     cosine: float | None
     """The better of the query's and the refined query's."""
-    words: tuple[float, ...]
+    words: Sequence[float]
     """What each lexeme of the query adds to BM25."""
     bm25: float
     relevance: float

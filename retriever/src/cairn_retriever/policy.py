@@ -14,22 +14,23 @@ from types import MappingProxyType
 class CandidatePolicy:
     """How many candidates each source may give, and what a source may cost."""
 
-    each: int = 50
+    runbooks: int = 50
+    events: int = 30
     """Chunks of one source; twice the number of results where that is more."""
     routed: int = 100
-    ef_search: int = 100
+    ef_search: int = 64
     max_scan_tuples: int = 20_000
     recent_days: int = 7
-    recent_rows: int = 600
+    recent_rows: int = 300
     """Latest events that are compared one by one ..."""
-    recent: int = 20
+    recent: int = 15
     """... and how many of them become candidates."""
     exact_rows: int = 3_000
     """Where filters leave at most this many events all are compared: an index scan could under-return."""
     lexemes: int = 40
     """Most lexemes of a query that are used, rarest first."""
-    runbook_postings: int = 4_000
-    event_postings: int = 1_000
+    runbook_postings: int = 800
+    event_postings: int = 400
     """Rows that a search by words may visit: common lexemes are left out once the rarer ones fill it."""
     common_share: float = 0.2
     """A lexeme in more than this share of the chunks selects no candidates while rarer ones exist."""

@@ -160,7 +160,7 @@ class Searcher:
         )
         candidates = await snapshot.candidates(hints, vectors)
         known = {one.content_sha for one in candidates}
-        if len(known) < request.k and len(candidates) >= policy.each:
+        if len(known) < request.k and len(candidates) >= policy.events:
             # Copies of few texts filled every source: look again for what is not a copy of them.
             candidates += await snapshot.candidates(hints, vectors, without=sorted(known))
         return candidates

@@ -95,14 +95,6 @@ def operating_point(points: Sequence[Point], most_refusals: float = 0.05) -> Poi
     return min(allowed, key=lambda point: (point.false_answers, point.threshold))
 
 
-def cheapest(points: Sequence[Point], refusal_cost: float = 3.0) -> Point:
-    """The least total cost where a false refusal costs `refusal_cost` times a false answer.
-
-    What is refused here the engineer never sees; what passes is still refused by the model, or after the check.
-    """
-    return min(points, key=lambda point: (point.false_answers + refusal_cost * point.false_refusals, point.threshold))
-
-
 def fit(cases: Sequence[Case], *, penalty: float = 0.01, rounds: int = 50) -> Fit:
     """Logistic regression by iteratively reweighted least squares, on the cases that are not exact.
 

@@ -172,33 +172,33 @@ class PostgresIndex:
     async def snapshot(self, filters: SearchFilters, k: int, now: datetime) -> AsyncIterator[PostgresSnapshot]:
         """One view; with a spare connection both halves of the corpus are searched at the same time in it."""
         limits = self._policy.candidates
-        limit = max(limits.each, 2 * k)
-        settings = ScanSettings(min(1000, max(limits.ef_search, 2 * limit)), limits.max_scan_tuples)
+        of_each = {"runbooks": max(limits.runbooks, 2 * k), "events": max(limits.events, 2 * k)}
+        settings = ScanSettings(min(1000, max(limits.ef_search, 2 * of_each["events"])), limits.max_scan_tuples)
         scope = Scope(filters)
         every: tuple[Half, ...] = ("runbooks", "events")
         halves = [half for half in every if scope.includes(half)]
         try:
             async with AsyncExitStack() as stack:
-                transactions = [await self._transaction(stack, settings)]
+                connections = [await stack.enter_async_context(self._pool.acquire())]
                 # Never wait for the second one while holding the first: all searches might do so at once.
                 if len(halves) > 1 and self._has_spare():
-                    transactions.append(await self._transaction(stack, settings))
+                    connections.append(await stack.enter_async_context(self._pool.acquire()))
+                transactions = [ReadTransaction(connection, settings) for connection in connections]
+                stack.push_async_callback(_end, transactions)
                 row = await transactions[0].begin(export=len(transactions) > 1)
                 assert row is not None
                 state = _state(row)
-                sources = [Sources(half, scope, self._policy, now, limit, state.vectors) for half in halves]
+                sources = [Sources(half, scope, self._policy, now, of_each[half], state.vectors) for half in halves]
                 yield PostgresSnapshot(transactions, row["snapshot"], state, sources)
         except Exception as exc:
             raise _ours(exc) from exc
 
-    async def _transaction(self, stack: AsyncExitStack, settings: ScanSettings) -> ReadTransaction:
-        connection = await stack.enter_async_context(self._pool.acquire())
-        transaction = ReadTransaction(connection, settings)
-        stack.push_async_callback(transaction.end)
-        return transaction
-
     def _has_spare(self) -> bool:
         return self._pool.get_idle_size() > 0 or self._pool.get_size() < self._pool.get_max_size()
+
+
+async def _end(transactions: Sequence[ReadTransaction]) -> None:
+    await asyncio.gather(*(transaction.end() for transaction in transactions))
 
 
 def _grouped(groups: Sequence[Sequence[str]], lexemes: Sequence[str]) -> tuple[tuple[str, ...], ...]:

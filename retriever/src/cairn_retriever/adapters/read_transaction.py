@@ -34,6 +34,12 @@ class ScanSettings:
     max_scan_tuples: int
 
 
+async def leave_clean(connection: Connection) -> None:
+    """Make a connection ready for its next user. Searches set nothing that outlives their transaction."""
+    if connection.is_in_transaction():
+        await connection.reset()
+
+
 class ReadTransaction:
     """One connection in one transaction. `begin` before, `end` after everything else."""
 

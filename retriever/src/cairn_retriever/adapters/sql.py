@@ -49,14 +49,14 @@ class Sources:
     without: Sequence[str] = ()
 
     def exact(self, vector: Vector) -> Statement:
-        """The nearest by comparing every vector: `+ 0` keeps the planner off the HNSW index."""
+        """The nearest by comparing every vector. Of unit vectors the inner product is the cosine, at half the price."""
         args: list[Any] = [vector]
         inside = half(self.half, "e")
         if self._filtered:
             inside = f"e.chunk_id IN (SELECT c.chunk_id FROM {CHUNKS} WHERE {self._conditions(args)})"
         return Statement(
             f"SELECT e.chunk_id FROM {self.vectors} e WHERE {inside}"
-            f" ORDER BY (e.embedding <=> $1) + 0, e.chunk_id LIMIT {self.limit}",
+            f" ORDER BY (e.embedding <#> $1) + 0, e.chunk_id LIMIT {self.limit}",
             args,
         )
 
@@ -78,7 +78,7 @@ class Sources:
             f"SELECT e.chunk_id, e.embedding FROM {self.vectors} e WHERE {half(self.half, 'e')}"
             f" AND e.occurred_at > $2{self._row_filters(args)}"
             f" ORDER BY e.occurred_at DESC LIMIT {policy.recent_rows}"
-            ") AS latest ORDER BY (latest.embedding <=> $1) + 0, latest.chunk_id"
+            ") AS latest ORDER BY (latest.embedding <#> $1) + 0, latest.chunk_id"
             f" LIMIT {min(self.limit, policy.recent)}",
             args,
         )
@@ -192,11 +192,11 @@ def candidates(
     join = ""
     if vectors is not None:
         args += [vectors.fingerprint, vectors.original]
-        cosine = "1 - (e.embedding <=> $6)"
+        cosine = "-(e.embedding <#> $6)"
         join = f" LEFT JOIN {table} e ON e.chunk_id = flat.chunk_id AND e.fingerprint = $5"
         if vectors.extra is not None:
             args.append(vectors.extra)
-            extra = "1 - (e.embedding <=> $7)"
+            extra = "-(e.embedding <#> $7)"
     union = " UNION ALL ".join(
         f"SELECT {place} AS source, p{place}.chunk_id FROM ({_renumbered(proposal, args)}) AS p{place}"
         for place, proposal in enumerate(proposals)
