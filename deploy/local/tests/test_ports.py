@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,26 @@ def test_no_free_port_is_an_error_that_says_where_it_looked(monkeypatch: pytest.
     monkeypatch.setattr(ports, "is_free", lambda *_: False)
     with pytest.raises(OSError, match="no free port between 20000 and 32000"):
         ports.free_port()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="claims need Linux's abstract sockets")
+def test_a_claimed_port_is_not_given_to_another_stack_though_nothing_listens_yet() -> None:
+    wanted = {"postgres": ports.free_port()}
+    first, second = ports.Claims(), ports.Claims()
+    assert ports.assign(wanted, {}, free=first.take) == wanted
+    moved = ports.assign(wanted, {}, free=second.take)
+    assert moved != wanted
+    first.release()
+    third = ports.Claims()
+    assert ports.assign(wanted, moved, free=third.take) == wanted
+    second.release()
+    third.release()
+
+
+def test_a_port_that_something_listens_on_is_not_claimed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        claims = ports.Claims()
+        assert not claims.take(port)
+    assert claims.take(port)
+    claims.release()

@@ -114,6 +114,22 @@ def test_a_killed_process_is_started_again_and_its_children_do_not_pile_up(stack
     assert len(stack.family()) == 3
 
 
+def test_two_stacks_that_start_at_once_share_no_port(stack: Stack, tmp_path: Path) -> None:
+    other = Stack(tmp_path / "other")
+    both = (stack, other)
+    for starting in both:
+        starting.start(CAIRN_PORT=stack.env["CAIRN_PORT"])
+    try:
+        for started in both:
+            until(started.running, "running")
+        addresses = [process.address for started in both for process in started.state().processes.values()]
+        assert len(set(addresses)) == len(addresses) == 4
+    finally:
+        assert other.supervisor is not None
+        other.supervisor.terminate()
+        other.supervisor.wait(20)
+
+
 def test_nothing_outlives_a_killed_supervisor_and_the_next_one_starts_on_the_same_ports(stack: Stack) -> None:
     supervisor = stack.start()
     until(stack.running, "running")

@@ -1,10 +1,15 @@
-"""Which ports to listen on: the wanted one when it is free, else the one of the last run, else any free one."""
+"""Which ports to listen on: the wanted one when it is free, else the one of the last run, else any free one.
+
+Between a look at a port and the bind of the server that gets it lies a second or more, in which another stack that
+starts would find the same port free. A supervisor therefore claims its ports for as long as it lives.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 import socket
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
@@ -37,6 +42,40 @@ def free_port(host: str = HOST) -> int:
     raise OSError(f"no free port between {OFFERED.start} and {OFFERED.stop}")
 
 
+class Claims:
+    """Ports this process has taken for servers it is about to start; no other stack of the machine gets them.
+
+    A claim is a bound socket in Linux's abstract namespace (unix(7)): it belongs to the same network namespace as the
+    port, is nobody's file, and goes when the process ends, however it ends. Elsewhere there is only the look.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, socket.socket] = {}
+
+    def take(self, port: int) -> bool:
+        """Claim `port` if a server could listen on it. Returns whether it is ours now."""
+        if port in self._held:
+            return True
+        if sys.platform != "linux":
+            return is_free(port)
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            claim.bind(f"\0cairn-local/{HOST}:{port}")
+        except OSError:
+            claim.close()
+            return False
+        if not is_free(port):
+            claim.close()
+            return False
+        self._held[port] = claim
+        return True
+
+    def release(self) -> None:
+        """Give all of them up."""
+        while self._held:
+            self._held.popitem()[1].close()
+
+
 def choose(
     wanted: Iterable[int],
     taken: Collection[int] = (),
@@ -50,7 +89,7 @@ def choose(
             return port
     while True:
         port = offer()
-        if port not in taken:
+        if port not in taken and free(port):
             return port
 
 

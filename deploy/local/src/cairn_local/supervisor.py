@@ -143,10 +143,11 @@ def supervise(
             StackState(phase="starting", pid=os.getpid(), started=SystemClock().now().timestamp()),
             watch,
         )
+        claims = ports.Claims()
         try:
             salt = choices.new_salt()
             board.stack(salt=salt, settings=choices.digests(os.environ, choices.names(), salt))
-            given = ports.assign(wanted_ports(settings), ports.load(home.ports))
+            given = ports.assign(wanted_ports(settings), ports.load(home.ports), free=claims.take)
             ports.save(home.ports, {**ports.load(home.ports), **given})
             secrets = secrets_file.ensure(home.env, CAIRN_URL=f"http://{ports.HOST}:{given['gateway']}")
             plan = build(settings, home, given, secrets, os.environ)
@@ -161,6 +162,8 @@ def supervise(
             log.error("the stack could not be started", reason=str(exc))  # noqa: TRY400 - the text is for the user
             board.stack(phase="failed", detail=str(exc))
             return 1
+        finally:
+            claims.release()
         board.stack(phase="stopped", detail="")
         return 0
 
