@@ -40,7 +40,7 @@ class TestPush:
         event, commit = translation.events[0], document(translation)
         assert (event.type, event.source) == ("commit", "github")
         assert event.subject == "acme/payments@0d1a26e67d8f5eaf1f6ba5c57fc3c7d91ac0fd1c"
-        assert event.occurred_at.isoformat() == "2026-03-02T10:13:59+01:00"
+        assert event.occurred_at.isoformat() == "2026-03-02T09:13:59+00:00"
         assert commit.title == "Raise the pool size of the ledger 🚑"
         assert commit.author == "Mira Øster"
         assert commit.paths == ["docs/pool.md", "deploy/values.yaml"]

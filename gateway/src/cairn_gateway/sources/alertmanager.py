@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import Field, StringConstraints
 
-from cairn_gateway.sources import text
-from cairn_gateway.sources.documents import document_event
 from cairn_gateway.sources.incoming import Incoming, Time, parse
 from cairn_gateway.sources.model import Delivery, Translation
-from cairn_gateway.sources.references import references
-from cairn_gateway.sources.times import microseconds
+from cairn_shared.documents import text
+from cairn_shared.documents.build import document_event
+from cairn_shared.documents.references import references
+from cairn_shared.documents.times import microseconds
 from cairn_shared.errors import InvalidInput
 from cairn_shared.events import Event, SourceDocument
 

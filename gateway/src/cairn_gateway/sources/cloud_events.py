@@ -18,13 +18,13 @@ from cloudevents.core.exceptions import BaseCloudEventException, CloudEventValid
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from cairn_gateway.sources import text
-from cairn_gateway.sources.documents import document_event
 from cairn_gateway.sources.errors import Malformed
 from cairn_gateway.sources.logs.records import flat, time_of
 from cairn_gateway.sources.model import Delivery, Translation
-from cairn_gateway.sources.references import references
-from cairn_gateway.sources.times import version
+from cairn_shared.documents import text
+from cairn_shared.documents.build import document_event
+from cairn_shared.documents.references import references
+from cairn_shared.documents.times import version
 from cairn_shared.errors import InvalidInput
 from cairn_shared.events import Event, EventType, SourceDocument
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from cairn_gateway.sources import text
-from cairn_gateway.sources.documents import document_event
 from cairn_gateway.sources.incoming import Incoming, Time, invalid, parse
 from cairn_gateway.sources.model import Delivery, Translation
-from cairn_gateway.sources.references import references
-from cairn_gateway.sources.times import version
+from cairn_shared.documents import text
+from cairn_shared.documents.build import document_event
+from cairn_shared.documents.references import references
+from cairn_shared.documents.times import version
 from cairn_shared.errors import InvalidInput
 from cairn_shared.events import Event, SourceDocument
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cairn_gateway.sources.model import Delivery
+from cairn_shared.documents.commits import Home
 from cairn_shared.repositories.urls import canonical, host_of
 
 
@@ -19,6 +20,11 @@ class Place:
     urls: tuple[str, ...]
     delivery: Delivery
     delivery_id: str
+
+    @property
+    def home(self) -> Home:
+        """What its commits need to know of it."""
+        return Home(self.source, self.prefix, self.service)
 
     def subject(self, suffix: str) -> str:
         """The natural key of a thing in this repository."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from cairn_gateway.sources import text
-from cairn_gateway.sources.documents import document_event
 from cairn_gateway.sources.github.payloads import (
     Deployment,
     DeploymentPayload,
@@ -15,8 +13,10 @@ from cairn_gateway.sources.github.payloads import (
 from cairn_gateway.sources.github.place import place_of
 from cairn_gateway.sources.model import Delivery, Translation
 from cairn_gateway.sources.place import Place
-from cairn_gateway.sources.references import references
-from cairn_gateway.sources.times import version
+from cairn_shared.documents import text
+from cairn_shared.documents.build import document_event
+from cairn_shared.documents.references import references
+from cairn_shared.documents.times import version
 from cairn_shared.events import Event, SourceDocument
 
 _STATES = {"queued": 1, "pending": 2, "waiting": 2, "in_progress": 3, "inactive": 5}

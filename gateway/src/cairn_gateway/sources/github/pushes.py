@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from cairn_gateway.sources.commits import CommitFacts, Pushed, commit_event, pushed_event
 from cairn_gateway.sources.github.payloads import Commit, Push
 from cairn_gateway.sources.github.place import place_of
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
+from cairn_gateway.sources.pushes import Pushed, pushed_event
+from cairn_shared.documents.commits import CommitFacts, commit_event
 
 COMMITS_PER_PUSH = 2048
 """GitHub lists at most so many commits in one push."""
@@ -17,7 +18,7 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
     """The events of a push. A deleted branch takes no commit back; its runbooks stay until the next sync says more."""
     place = place_of(push.repository, delivery)
     commits = {commit.id: commit for commit in push.commits or []}
-    events = [commit_event(facts(commit), place) for commit in commits.values()]
+    events = [commit_event(facts(commit), place.home, delivery.received_at) for commit in commits.values()]
     branch = push.ref.removeprefix(_BRANCH) if push.ref.startswith(_BRANCH) else None
     if branch is not None:
         head = push.head_commit.timestamp if push.head_commit else delivery.received_at

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cairn_gateway.sources import text
-from cairn_gateway.sources.documents import document_event
 from cairn_gateway.sources.gitlab.payloads import DeploymentPayload, PipelinePayload
 from cairn_gateway.sources.model import Delivery, Translation
-from cairn_gateway.sources.references import references
-from cairn_gateway.sources.times import version
+from cairn_shared.documents import text
+from cairn_shared.documents.build import document_event
+from cairn_shared.documents.references import references
+from cairn_shared.documents.times import version
 from cairn_shared.events import SourceDocument
 
 _PIPELINE = {"created": 0, "waiting_for_resource": 1, "preparing": 2, "pending": 3, "running": 4}

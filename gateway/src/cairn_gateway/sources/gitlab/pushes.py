@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from cairn_gateway.sources.commits import CommitFacts, Pushed, commit_event, pushed_event
 from cairn_gateway.sources.gitlab.payloads import Commit, Push
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
+from cairn_gateway.sources.pushes import Pushed, pushed_event
+from cairn_shared.documents.commits import CommitFacts, commit_event
 
 _BRANCH = "refs/heads/"
 _NOTHING = "0" * 40
@@ -14,7 +15,7 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
     """One `commit` each (GitLab lists the newest 20), and `repo.pushed` for a declared runbook repository."""
     place = push.place(delivery)
     commits = {commit.id: commit for commit in push.commits or []}
-    events = [commit_event(facts(commit), place) for commit in commits.values()]
+    events = [commit_event(facts(commit), place.home, delivery.received_at) for commit in commits.values()]
     branch = push.ref.removeprefix(_BRANCH) if push.ref.startswith(_BRANCH) else None
     if branch is not None:
         pushed = Pushed(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TypeVar
 
-from cairn_gateway.sources import text
-from cairn_gateway.sources.documents import document_event
 from cairn_gateway.sources.incoming import parse
 from cairn_gateway.sources.jira.payloads import Comment, Issue, Payload
 from cairn_gateway.sources.jira.rich_text import plain
 from cairn_gateway.sources.model import Delivery, Translation
-from cairn_gateway.sources.references import references
-from cairn_gateway.sources.times import version
+from cairn_shared.documents import text
+from cairn_shared.documents.build import document_event
+from cairn_shared.documents.references import references
+from cairn_shared.documents.times import version
 from cairn_shared.errors import InvalidInput
 from cairn_shared.events import Event, SourceDocument
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import orjson
 
-from cairn_gateway.sources import text
-from cairn_gateway.sources.documents import document_event
 from cairn_gateway.sources.logs.records import LogRecord
 from cairn_gateway.sources.logs.templates import Template, fold
 from cairn_gateway.sources.model import Delivery, Translation
-from cairn_gateway.sources.times import microseconds
+from cairn_shared.documents import text
+from cairn_shared.documents.build import document_event
+from cairn_shared.documents.times import microseconds
 from cairn_shared.events import Event, SourceDocument
 
 SOURCE = "logs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 
-from cairn_gateway.sources import text
+from cairn_shared.documents import text
 from cairn_shared.events import Event, EventType, SourceDocument, make_event
 from cairn_shared.redaction import redact
 
