@@ -64,6 +64,8 @@ class EngineMetrics(EngineObserver):
 
     def revoking(self, partitions: Sequence[Partition]) -> None:
         self._rebalances.labels("revoked").inc()
+
+    def draining(self, partitions: Sequence[Partition]) -> None:
         crash_at("before_drain")
 
     def drained(self, partitions: Sequence[Partition], *, timed_out: Sequence[Partition]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from kafka_scripted import ScriptedBroker, ScriptedConsumer, ScriptedCrew, ScriptedMailbox, VirtualTime, record
 
@@ -16,6 +18,20 @@ from cairn_shared.kafka.records import FetchProblem, Partition
 A, B = Partition("t", 0), Partition("t", 1)
 
 
+class Drains(EngineObserver):
+    """When drains begin and end, and what was committed then."""
+
+    def __init__(self, broker: ScriptedBroker) -> None:
+        self.broker = broker
+        self.seen: list[tuple[str, list[Partition], int | None]] = []
+
+    def draining(self, partitions: Sequence[Partition]) -> None:
+        self.seen.append(("begins", list(partitions), self.broker.logs[A].committed))
+
+    def drained(self, partitions: Sequence[Partition], *, timed_out: Sequence[Partition]) -> None:
+        self.seen.append(("ends", list(partitions), self.broker.logs[A].committed))
+
+
 class World:
     def __init__(self, expired_offset: ExpiredOffset = "stop") -> None:
         self.time = VirtualTime()
@@ -24,6 +40,7 @@ class World:
         self.mailbox = ScriptedMailbox(self.time)
         self.crew = ScriptedCrew(self.broker, self.mailbox)
         self.stuck: list[PartitionStatus] = []
+        self.drains = Drains(self.broker)
         self.policy = ConsumerPolicy(buffer_records=10, expired_offset=expired_offset, stuck_after=60)
         self.driver = Driver(
             self.consumer,
@@ -32,7 +49,7 @@ class World:
             self.mailbox,
             policy=self.policy,
             monotonic=self.time,
-            observer=EngineObserver(),
+            observer=self.drains,
             on_stuck=self.stuck.extend,
         )
         self.driver.start()
@@ -341,6 +358,20 @@ def test_stopping_drains_commits_and_answers_rebalances_that_still_wait() -> Non
     world.driver.step()
     world.driver.shut_down()
     assert world.consumer.closed
+    assert world.broker.logs[A].committed == 3
+
+
+@pytest.mark.parametrize("how", ["revoke", "stop"])
+def test_a_drain_is_announced_before_it_begins_and_after_it_ended_however_it_came(how: str) -> None:
+    world = World()
+    world.broker.logs[A].committed = 0
+    world.produce(A, 3)
+    world.assign(A)
+    world.steps(1)
+    if how == "revoke":
+        world.revoke(A)
+    world.driver.shut_down()
+    assert world.drains.seen == [("begins", [A], 0), ("ends", [A], 0)], "and the commit follows"
     assert world.broker.logs[A].committed == 3
 
 

@@ -115,6 +115,7 @@ class Schedule(RuleBasedStateMachine):
     def log_is_replaced(self, partition: Partition) -> None:
         """A broker that forgets everything comes back with an empty log of the same name."""
         self._serve_rebalances()
+        self.driver._pause_and_resume()
         log = self.broker.logs[partition]
         if self.consumer.positions.get(partition, 0) == 0 or partition in self.consumer.paused:
             return

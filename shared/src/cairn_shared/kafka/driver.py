@@ -205,7 +205,7 @@ class Driver:
             unread = first - position
             message = f"{partition}: offset {position} expired, the log begins at {first}, {unread} were never read"
             if self._policy.expired_offset == "stop":
-                raise OffsetExpired(f"{message}; set KAFKA_EXPIRED_OFFSET=earliest to go on from there")
+                raise OffsetExpired(f"{message}; set CONSUMER_EXPIRED_OFFSET=earliest to go on from there")
             log.error("records expired unread", detail=message)
         self._consumer.unassign([partition])
         self._consumer.assign({partition: None})
@@ -244,6 +244,9 @@ class Driver:
     def _hand_over(self, partitions: Sequence[Partition]) -> None:
         """Drain first, fence second: what is finished within the budget is committed, the rest is done again."""
         waiting = {(p, epoch) for p in partitions if (epoch := self._ownership.epoch(p)) is not None}
+        if not waiting:  # closing hands over once more what was handed over before it
+            return
+        self._observer.draining(partitions)
         for partition, epoch in waiting:
             self._crew.drain(partition, epoch)
         deadline = self._now() + self._policy.drain_timeout
