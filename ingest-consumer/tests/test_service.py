@@ -146,7 +146,7 @@ async def stack(
             "EMBEDDER_URL": url,
             "CONSUMER_TOPICS": json.dumps([topic]),
             "CONSUMER_GROUP": f"group-{uuid.uuid4().hex[:8]}",
-            "CONSUMER_SESSION_TIMEOUT": "6" if os.environ.get("BROKER") == "apache" else "2",
+            "CONSUMER_SESSION_TIMEOUT": "2",  # how long everybody waits for one who died
         }
         yield Stack(environment, topic, producer, pool)
 

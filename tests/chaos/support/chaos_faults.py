@@ -46,8 +46,7 @@ class Injector:
         """Every fault of a run, in the order of the seed."""
         one: dict[str, tuple[int, Inject]] = {
             **{f"embedder: {manner}": (10, partial(self._spoil, manner)) for manner in MANNERS},
-            **{f"consumer dies {point}": (3, partial(self._die_at, point)) for point in CONSUMER_POINTS},
-            **{f"gateway dies {point}": (3, partial(self._gateway_dies_at, point)) for point in GATEWAY_POINTS},
+            **{name: (3, inject) for name, inject in self._deaths().items()},
             "consumer: SIGKILL": (16, self._kill_consumer),
             "consumer: SIGSTOP 8 to 30 s, SIGCONT": (8, self._suspend),
             "replicas 1 -> 4 -> 2": (12, self._rescale),
@@ -69,6 +68,17 @@ class Injector:
         faults = [(name, inject) for name, (count, inject) in one.items() for _ in range(count)]
         self._chance.shuffle(faults)
         return faults
+
+    def _deaths(self) -> dict[str, Inject]:
+        """One death at each crash point that there is."""
+        return {
+            **{f"consumer dies {point}": partial(self._die_at, point) for point in CONSUMER_POINTS},
+            **{f"gateway dies {point}": partial(self._gateway_dies_at, point) for point in GATEWAY_POINTS},
+        }
+
+    def missed(self) -> list[tuple[str, Inject]]:
+        """Deaths at the crash points at which nothing has died yet."""
+        return [(name, inject) for name, inject in self._deaths().items() if not self._reported[name]]
 
     async def inject(self, name: str, inject: Inject) -> None:
         if await inject():

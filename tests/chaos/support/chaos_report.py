@@ -20,10 +20,10 @@ class Table:
         if held:
             self.held.update(faults)
 
-    def lines(self) -> Iterable[str]:
-        """Markdown."""
+    def lines(self, also: Iterable[str] = ()) -> Iterable[str]:
+        """Markdown; `also` are faults to name although they never came."""
         yield "| fault | injected | held |"
         yield "|---|---|---|"
-        for name in sorted(self.injected):
+        for name in sorted({*self.injected, *also}):
             yield f"| {name} | {self.injected[name]} | {self.held[name]} |"
         yield f"| **all** | **{self.injected.total()}** | **{self.held.total()}** |"
