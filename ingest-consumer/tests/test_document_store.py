@@ -75,6 +75,37 @@ async def test_a_newer_version_replaces_everything_and_a_shorter_one_leaves_no_t
     assert await index.pool.fetchval("SELECT count(*) FROM chunks") == 1
 
 
+DAMAGE = {
+    "a step is gone": "DELETE FROM steps WHERE step_number = 1",
+    "a chunk is gone": "DELETE FROM chunks WHERE ordinal = 0",
+    "a step too many": """INSERT INTO steps (step_id, document_id, part, step_number, label, section, body, content_sha)
+        SELECT gen_random_uuid(), document_id, part, 7, '7', '', 'rm -rf /', '' FROM steps LIMIT 1""",
+    "a chunk too many": """INSERT INTO chunks (chunk_id, step_id, document_id, kind, ordinal, text, embed_text, embed_sha,
+        n_tokens, tsv) SELECT gen_random_uuid(), step_id, document_id, kind, 9, 'x', 'x', 'x', 1, '' FROM chunks LIMIT 1""",
+    "a step says something else": "UPDATE steps SET body = 'rm -rf /'",
+    "a chunk says something else": "UPDATE chunks SET text = 'x', embed_text = 'x'",
+    "a vector is gone": "DELETE FROM chunk_embeddings_384",
+    "a vector is zero": "UPDATE chunk_embeddings_384 SET embedding = array_fill(0, ARRAY[384])::vector",
+    "a vector is of another text": """UPDATE chunk_embeddings_384 e SET embedding = o.embedding
+        FROM chunk_embeddings_384 o WHERE o.chunk_id <> e.chunk_id""",
+    "another title": "UPDATE documents SET title = 'x'",
+    "an older version": "UPDATE documents SET version = 0",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+async def test_a_rewrite_of_the_same_content_heals_whatever_was_done_to_the_rows(index: Index, damage: str) -> None:
+    book = runbook("r", *(f"step {n} " + "word " * 300 for n in range(3)))
+    whole = upserted(book, 1)
+    await index.apply(whole)
+    await index.pool.execute(damage)
+    before = await index.epoch()
+    again = upserted(book, 2, rewrite=True)
+    await index.apply(again)
+    assert await actual(index.pool) == expected([whole, again])
+    assert await index.epoch() > before, "answers from the damaged index are kept"
+
+
 async def test_an_older_version_changes_nothing_and_is_superseded(index: Index) -> None:
     new, old = upserted(runbook("r", "new"), 2), upserted(runbook("r", "old"), 1)
     await index.apply(new)

@@ -178,6 +178,20 @@ class TestIndexReports:
         broken = {one["external_id"]: one["broken_vectors"] for one in page["documents"]}
         assert broken == {"whole": 0, "missing": 1, "foreign": 1}
 
+    async def test_texts_that_are_not_those_of_their_hashes_are_told(
+        self, pool: Pool, client: httpx.AsyncClient
+    ) -> None:
+        await write(pool, [Document("whole", "W", ["a"]), Document("step", "S", ["b"]), Document("chunk", "C", ["c"])])
+        for table, change, name in (("steps", "body = 'x'", "step"), ("chunks", "embed_text = 'x'", "chunk")):
+            await pool.execute(
+                f"UPDATE {table} SET {change} WHERE document_id = (SELECT document_id FROM documents"
+                " WHERE external_id = $1)",
+                name,
+            )
+        page = (await client.get("/index/documents")).json()
+        found = {one["external_id"]: (one["altered_steps"], one["broken_vectors"]) for one in page["documents"]}
+        assert found == {"whole": (0, 0), "step": (1, 0), "chunk": (0, 1)}
+
     async def test_ledger(self, pool: Pool, client: httpx.AsyncClient) -> None:
         known, unknown = uuid.uuid4(), uuid.uuid4()
         await pool.execute(

@@ -42,7 +42,7 @@ class Differences:
     missing    in MongoDB, not in the index
     stale      the index has an older revision
     undeleted  deleted in MongoDB, still in the index
-    altered    the same revision with other content or another number of steps
+    altered    the same revision with other content, another number of steps, or a step with other text
     broken     no chunks, or chunks without a vector or with a wrong one
     ahead      the index has a newer revision than MongoDB: a restored MongoDB?
     unknown    in the index, never in MongoDB: a lost MongoDB?
@@ -105,6 +105,8 @@ def kind_of(head: Head, indexed: IndexedDocument | None) -> str | None:
     if indexed.version < head.revision:
         return "stale"
     if indexed.deleted or (indexed.content_sha, indexed.steps) != (head.content_sha, head.steps):
+        return "altered"
+    if indexed.altered_steps:
         return "altered"
     return "broken" if indexed.broken_vectors or not indexed.chunks else None
 
@@ -180,7 +182,8 @@ class Reconciler:
         now = self._clock.now()
         index = await self._read_index()
         heads = [head async for head in self._store.heads(page=self._policy.page)]
-        comparison = compare(heads, index, now - (self._policy.grace if grace is None else grace))
+        recent = now - (self._policy.grace if grace is None else grace)
+        comparison = compare(heads, index, recent)
         comparison = await self._without_in_flight(
             comparison, now - (self._policy.in_flight if grace is None else grace)
         )
@@ -188,7 +191,7 @@ class Reconciler:
             self._metrics.differences.labels(kind).set(len(items))
         if not repair:
             return comparison
-        repaired = await self._repair(comparison.differences, drastic=drastic)
+        repaired = await self._repair(comparison.differences, recent, drastic=drastic)
         self._metrics.repaired.inc(len(repaired))
         return replace(comparison, repaired=tuple(repaired))
 
@@ -227,17 +230,21 @@ class Reconciler:
                 raise TransientError("retriever: the pages of documents do not end")
             after = page.next
 
-    async def _repair(self, differences: Differences, *, drastic: bool) -> list[str]:
+    async def _repair(self, differences: Differences, recent: datetime, *, drastic: bool) -> list[str]:
+        """What never reached the index is sent again; what did before `recent`, and is not there, is written anew."""
         behind = _events_of(differences)
-        if not drastic:
-            ledger = await self._index.ledger(behind)
-            behind = {event_id: name for event_id, name in behind.items() if not _is_dead(ledger.get(event_id))}
-        repaired = list(behind.values())
+        ledger = await self._index.ledger(behind)
+        undone = {name for event_id, name in behind.items() if _was_done(ledger.get(event_id), recent)}
+        repaired = [
+            name
+            for event_id, name in behind.items()
+            if name not in undone and (drastic or not _is_dead(ledger.get(event_id)))
+        ]
         for runbook_id in repaired:
             await self._store.publish_again(runbook_id)
-        rewritten = [*differences.altered, *differences.broken]
-        if drastic:
-            rewritten += [*differences.ahead, *differences.unknown]
+        kinds = ("altered", "broken", *(("ahead", "unknown") if drastic else ()))
+        rewritten = [item for kind in kinds for item in getattr(differences, kind)]
+        rewritten += [item for kind in BEHIND for item in getattr(differences, kind) if item.runbook_id in undone]
         for difference in rewritten:
             await self._store.advance(difference.runbook_id, beyond=difference.indexed_version or 0, by=BY)
             repaired.append(difference.runbook_id)
@@ -252,6 +259,10 @@ def _events_of(differences: Differences) -> dict[uuid.UUID, str]:
         for item in getattr(differences, kind)
         if item.revision is not None
     }
+
+
+def _was_done(entry: LedgerEntry | None, before: datetime) -> bool:
+    return entry is not None and entry.state != "dead" and entry.settled_at <= before
 
 
 def _is_dead(entry: LedgerEntry | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -55,7 +56,14 @@ def head(name: str = "a", revision: int = 3, *, deleted: bool = False, at: datet
 
 
 def indexed(
-    version: int = 3, *, deleted: bool = False, sha: str = "sha", steps: int = 1, chunks: int = 1, broken: int = 0
+    version: int = 3,
+    *,
+    deleted: bool = False,
+    sha: str = "sha",
+    steps: int = 1,
+    chunks: int = 1,
+    broken: int = 0,
+    altered: int = 0,
 ) -> IndexedDocument:
     return IndexedDocument(
         document_id=uuid.uuid4(),
@@ -67,6 +75,7 @@ def indexed(
         content_sha=sha,
         steps=steps,
         chunks=chunks,
+        altered_steps=altered,
         broken_vectors=broken,
     )
 
@@ -82,6 +91,7 @@ def indexed(
         (head(), indexed(sha="other"), "altered"),
         (head(), indexed(deleted=True), "altered"),
         (head(), indexed(steps=2), "altered"),
+        (head(), indexed(altered=1), "altered"),
         (head(), indexed(broken=1), "broken"),
         (head(), indexed(chunks=0), "broken"),
         (head(deleted=True), None, None),
@@ -182,6 +192,20 @@ async def test_verify_with_repair_publishes_what_heals_each_difference(
         "ahead": ("runbook.upserted", 10),
         "unknown": ("runbook.deleted", 5),
     }
+    payloads = [json.loads(entry["value"])["payload"] async for entry in database["outbox"].find()]
+    rewritten = {payload["runbook"]["id"] for payload in payloads if payload.get("rewrite")}
+    assert rewritten == {"altered", "broken", "ahead"}, "the same content alone would change nothing there"
+
+
+async def test_what_the_index_had_and_lost_is_written_anew_beyond_it(
+    client: httpx.AsyncClient, reconciler: Reconciler, clock: StillClock, upstream: Upstream, store: RunbookStore
+) -> None:
+    event_id = (await client.put("/runbooks/a", json={"title": "T", "steps": ["Look."]})).json()["event_id"]
+    upstream.settle(event_id)
+    clock.time = datetime.now(UTC)
+    found = await reconciler.verify(repair=True, grace=timedelta(0))
+    assert ([item.runbook_id for item in found.differences.missing], found.repaired) == (["a"], ("a",))
+    assert (await store.get("a")).revision == 2, "the same revision is no news to an index that knows it"
 
 
 async def test_what_kafka_has_and_the_index_has_yet_to_reach_is_pending(

@@ -33,6 +33,7 @@ def is_same_content(write: PartWrite, known: KnownPart | None) -> bool:
         known is not None
         and not known.deleted
         and not write.deleted
+        and not write.rewrite
         and known.content_sha == write.content_sha
         and known.pipeline == PIPELINE
     )

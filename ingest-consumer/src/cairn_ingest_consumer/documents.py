@@ -10,7 +10,6 @@ import orjson
 from cairn_ingest_consumer.model import MAIN_PART, DocumentFacts, PartWrite, Rank, StepDraft
 from cairn_shared.errors import PermanentError
 from cairn_shared.events import Event, RunbookDeleted, RunbookUpserted, SourceDocument
-from cairn_shared.runbooks.model import Runbook
 
 
 def render(event: Event) -> PartWrite:
@@ -22,7 +21,7 @@ def render(event: Event) -> PartWrite:
     body = event.body()
     try:
         if isinstance(body, RunbookUpserted):
-            write = _runbook(event, body.runbook)
+            write = _runbook(event, body)
         elif isinstance(body, RunbookDeleted):
             write = _write(event, kind="runbook", deleted=True)
         elif isinstance(body, SourceDocument):
@@ -35,7 +34,8 @@ def render(event: Event) -> PartWrite:
     return write
 
 
-def _runbook(event: Event, runbook: Runbook) -> PartWrite:
+def _runbook(event: Event, body: RunbookUpserted) -> PartWrite:
+    runbook = body.runbook
     labels = {"source": runbook.source}
     return _write(
         event,
@@ -59,6 +59,7 @@ def _runbook(event: Event, runbook: Runbook) -> PartWrite:
             StepDraft(step.number, step.label, step.section, step.body, step.line_start, step.line_end)
             for step in runbook.steps
         ),
+        rewrite=body.rewrite,
     )
 
 

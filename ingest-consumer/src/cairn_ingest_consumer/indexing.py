@@ -146,7 +146,8 @@ class IndexDocuments:
         self, changed: Sequence[PreparedPart], served: Served
     ) -> tuple[dict[str, Vector], dict[str, str]]:
         """Vectors that the index has, and the texts of those that it has not."""
-        vectors = await self._store.vectors({part.write.document_id for part in changed}, served.space)
+        trusted = {part.write.document_id for part in changed if not part.write.rewrite}
+        vectors = await self._store.vectors(trusted, served.space)
         return vectors, missing_texts(changed, vectors)
 
 

@@ -96,6 +96,8 @@ class PartWrite:
     count: int = 1
     first_seen: datetime | None = None
     last_seen: datetime | None = None
+    rewrite: bool = False
+    """What the index holds of it is wrong, whatever it says of itself: write everything anew."""
 
     @property
     def key(self) -> tuple[uuid.UUID, str]:

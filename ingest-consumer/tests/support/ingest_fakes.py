@@ -95,7 +95,7 @@ def runbook(runbook_id: str, *bodies: str, title: str | None = None, **extra: An
     )
 
 
-def upserted(book: Runbook, version: int, *, source_id: str | None = None) -> Event:
+def upserted(book: Runbook, version: int, *, source_id: str | None = None, rewrite: bool = False) -> Event:
     return make_event(
         "runbook.upserted",
         source="runbooks",
@@ -104,7 +104,7 @@ def upserted(book: Runbook, version: int, *, source_id: str | None = None) -> Ev
         version=version,
         occurred_at=EPOCH + timedelta(seconds=version),
         accepted_at=datetime.now(UTC),
-        payload=RunbookUpserted(runbook=book),
+        payload=RunbookUpserted(runbook=book, rewrite=rewrite),
     )
 
 

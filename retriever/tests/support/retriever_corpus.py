@@ -184,7 +184,7 @@ def _add(rows: dict[str, list[tuple[object, ...]]], document: Document, fingerpr
         step = uuid.uuid5(key, str(number))
         section = document.sections[number - 1] if document.sections else ""
         embedded = f"{document.title} {section} {body}"
-        sha = hashlib.sha256(body.encode()).hexdigest()
+        sha = hashlib.sha256(f"{number}\0{section}\0{body}".encode()).hexdigest()
         names = [*identifiers(f"{document.title}\n{body}"), *document.identifiers]
         vector = document.vector if document.vector is not None else bag_of_words(embedded)
         words = (searchable_text(document.title), searchable_text(section), searchable_text(body))

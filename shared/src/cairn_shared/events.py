@@ -62,9 +62,13 @@ class Payload(BaseModel):
 
 
 class RunbookUpserted(Payload):
-    """A runbook was created or changed; `Event.version` is its revision."""
+    """A runbook was created or changed; `Event.version` is its revision.
+
+    With `rewrite` the index is known to hold it wrongly: nothing that is there of it is to be kept.
+    """
 
     runbook: Runbook
+    rewrite: bool = False
 
 
 class RunbookDeleted(Payload):

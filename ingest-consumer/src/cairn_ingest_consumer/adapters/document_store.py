@@ -159,6 +159,8 @@ class _Write:
         if not visible:
             return 0
         documents, names = [key[0] for key in visible], [key[1] for key in visible]
+        wrong = [key for key, part in visible.items() if part.write.rewrite]
+        await self._connection.execute(sql.DELETE_STEPS, [key[0] for key in wrong], [key[1] for key in wrong], [])
         present = {space: await self._present(space, documents) for space in self._spaces}
         steps = [step for part in visible.values() for step in part.steps or ()]
         chunk_ids = [chunk.chunk_id for step in steps for chunk in step.chunks]
@@ -226,7 +228,7 @@ def _changes_answers(part: PreparedPart, before: KnownPart | None) -> bool:
     write = part.write
     if write.kind != "runbook":
         return False
-    if before is None:
+    if before is None or write.rewrite:
         return not write.deleted
     return (before.deleted, before.content_sha, before.pipeline) != (write.deleted, write.content_sha, PIPELINE)
 

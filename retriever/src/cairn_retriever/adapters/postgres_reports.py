@@ -42,17 +42,22 @@ WITH page AS (
     ORDER BY document_id LIMIT $4
 )
 SELECT page.document_id, source, external_id, page.kind, version, deleted, content_sha, commit_sha, path,
-       (SELECT count(*) FROM steps s WHERE s.document_id = page.document_id) AS steps,
-       c.chunks, c.broken
+       s.steps, s.altered, c.chunks, c.broken
 FROM page CROSS JOIN LATERAL (
+    SELECT count(*) AS steps, count(*) FILTER (WHERE content_sha <> encode(sha256(
+        convert_to(label, 'UTF8') || '\\x00' || convert_to(section, 'UTF8') || '\\x00' || convert_to(body, 'UTF8')
+    ), 'hex')) AS altered
+    FROM steps WHERE steps.document_id = page.document_id
+) AS s CROSS JOIN LATERAL (
     SELECT count(*) AS chunks, count(*) FILTER (WHERE NOT ({sound})) AS broken
     FROM chunks c WHERE c.document_id = page.document_id
 ) AS c
 ORDER BY page.document_id
 """
 
-# A vector of unit length, of the model that searches use. A halfvec has a norm as a vector.
-SOUND = """EXISTS (
+# The text that its hash is of, and a vector of unit length, of the model that searches use. A halfvec has a norm as a
+# vector. That it is the vector of this text only the model could tell.
+SOUND = """c.embed_sha = encode(sha256(convert_to(c.embed_text, 'UTF8')), 'hex') AND EXISTS (
     SELECT 1 FROM {table} e WHERE e.chunk_id = c.chunk_id
     AND e.fingerprint = (SELECT fingerprint FROM corpus_state) AND abs(vector_norm(e.embedding::vector) - 1) < 0.01
 )"""
@@ -115,6 +120,7 @@ class PostgresReports:
                 content_sha=row["content_sha"],
                 steps=row["steps"],
                 chunks=row["chunks"],
+                altered_steps=row["altered"],
                 broken_vectors=row["broken"],
                 commit=row["commit_sha"],
                 path=row["path"],

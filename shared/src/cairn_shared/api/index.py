@@ -37,6 +37,7 @@ class IndexedDocument(BaseModel):
     content_sha: str
     steps: int
     chunks: int
+    altered_steps: Annotated[int, Field(description="Steps whose text is not the one that was written.")] = 0
     broken_vectors: Annotated[int, Field(description="Chunks without a vector, or with a wrong one.")]
     commit: str | None = None
     path: str | None = None

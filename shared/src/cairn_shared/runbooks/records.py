@@ -63,7 +63,7 @@ class Stored:
         """The event that carries this revision."""
         return revision_event_id(self.runbook.id, self.revision)
 
-    def event(self, accepted_at: datetime) -> Event:
+    def event(self, accepted_at: datetime, *, rewrite: bool = False) -> Event:
         """That event, accepted at `accepted_at`."""
         return make_event(
             "runbook.deleted" if self.deleted else "runbook.upserted",
@@ -75,7 +75,7 @@ class Stored:
             accepted_at=accepted_at,
             payload=RunbookDeleted(runbook_id=self.runbook.id)
             if self.deleted
-            else RunbookUpserted(runbook=self.runbook),
+            else RunbookUpserted(runbook=self.runbook, rewrite=rewrite),
         )
 
     def same_content(self, runbook: Runbook, markdown: str | None) -> bool:

@@ -212,7 +212,7 @@ class RunbookStore:
     async def advance(self, runbook_id: str, *, beyond: int, by: str) -> Written:
         """Write the same state again as a revision above `beyond`, because the index holds something else there.
 
-        A runbook that MongoDB does not know becomes a tombstone.
+        Its event asks for everything to be written anew. A runbook that MongoDB does not know becomes a tombstone.
         """
 
         def decide(current: Stored | None) -> Stored:
@@ -223,7 +223,7 @@ class RunbookStore:
                 return self._tombstone(current, current.runbook, by=by, beyond=beyond)
             return self._next(current, current.runbook, markdown=current.markdown, by=by, beyond=beyond)
 
-        return await self._again(lambda: self._change(runbook_id, decide))
+        return await self._again(lambda: self._change(runbook_id, decide, rewrite=True))
 
     async def publish_again(self, runbook_id: str) -> Written:
         """Put the event of the present revision into the outbox once more.
@@ -244,19 +244,21 @@ class RunbookStore:
         self._on_write()
         return Written(stored.runbook, stored.revision, True, False, stored.event_id)
 
-    async def _change(self, runbook_id: str, decide: Callable[[Stored | None], Written | Stored]) -> Written:
+    async def _change(
+        self, runbook_id: str, decide: Callable[[Stored | None], Written | Stored], *, rewrite: bool = False
+    ) -> Written:
         async with mongo.transaction(self._database) as session:
             current = await self.find(runbook_id, session)
             new = decide(current)
             if isinstance(new, Written):
                 return new
-            await self._write(session, current, new)
+            await self._write(session, current, new, rewrite=rewrite)
         crash_at("after_outbox")
         self._on_write()
         created = not new.deleted and (current is None or current.deleted)
         return Written(new.runbook, new.revision, True, created, new.event_id)
 
-    async def _write(self, session: Session, current: Stored | None, new: Stored) -> None:
+    async def _write(self, session: Session, current: Stored | None, new: Stored, *, rewrite: bool) -> None:
         document = to_document(new)
         if current is None:
             await self._runbooks.insert_one(document, session=session)
@@ -267,10 +269,11 @@ class RunbookStore:
                 raise WriteConflict("mongo: another write came first")
         revision = {**document, "_id": f"{new.runbook.id}@{new.revision}", "runbook_id": new.runbook.id}
         await self._revisions.insert_one(revision, session=session)
-        await self._outbox.insert_one(self._outbox_entry(new, now=new.updated_at), session=session)
+        entry = self._outbox_entry(new, now=new.updated_at, rewrite=rewrite)
+        await self._outbox.insert_one(entry, session=session)
 
-    def _outbox_entry(self, stored: Stored, *, now: datetime) -> Document:
-        document = outbox.entry(stored.event(now), now, context.traceparent.get())
+    def _outbox_entry(self, stored: Stored, *, now: datetime, rewrite: bool = False) -> Document:
+        document = outbox.entry(stored.event(now, rewrite=rewrite), now, context.traceparent.get())
         if len(document["value"]) > self._policy.max_event_bytes:
             raise TooLarge(
                 f"the runbook is too large: {len(document['value'])} bytes as an event, "
