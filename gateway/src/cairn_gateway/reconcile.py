@@ -104,9 +104,8 @@ def kind_of(head: Head, indexed: IndexedDocument | None) -> str | None:
         return "missing"
     if indexed.version < head.revision:
         return "stale"
-    if indexed.deleted or (indexed.content_sha, indexed.steps) != (head.content_sha, head.steps):
-        return "altered"
-    if indexed.altered_steps:
+    as_it_was = (False, head.content_sha, head.steps, 0)
+    if (indexed.deleted, indexed.content_sha, indexed.steps, indexed.altered_steps) != as_it_was:
         return "altered"
     return "broken" if indexed.broken_vectors or not indexed.chunks else None
 
