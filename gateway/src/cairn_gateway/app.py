@@ -32,6 +32,7 @@ from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator, AuthPolicy
 from cairn_gateway.declared import DeclaredRepositories
 from cairn_gateway.dependencies import State
+from cairn_gateway.fetch_timer import FetchTimer
 from cairn_gateway.freshness import Revisions
 from cairn_gateway.importing import MAX_IMPORT_BYTES
 from cairn_gateway.intake import Intake
@@ -57,6 +58,7 @@ from cairn_shared.health import Readiness
 from cairn_shared.http import open_client
 from cairn_shared.kafka.producer import EventProducer, open_producer
 from cairn_shared.logging import get_logger
+from cairn_shared.repositories.fetches import FetchStore
 from cairn_shared.repositories.hosts import Hosts
 from cairn_shared.repositories.store import RepositoryStore
 from cairn_shared.retry import until_up
@@ -144,8 +146,8 @@ async def open_gateway(
         users = MongoUsers(database, clock)
         executions = MongoRecords(database["executions"], "started_at", EXECUTION_INDEXES)
         feedback = MongoRecords(database["feedback"], "created_at", FEEDBACK_INDEXES)
-        declarations = RepositoryStore(database, clock)
-        for collection in (store, outbox, inbox, users, executions, feedback, declarations):
+        declarations, fetches = RepositoryStore(database, clock), FetchStore(database, clock)
+        for collection in (store, outbox, inbox, users, executions, feedback, declarations, fetches):
             await until_up("mongo indexes", collection.ensure_indexes)
 
         leases = MongoLeases(database["leases"])
@@ -189,12 +191,11 @@ async def open_gateway(
         services |= await _open_consumers(settings, stack)
 
         async def lead(term: int) -> None:
+            fetch_timer = FetchTimer(fetches, accepter, clock)
             async with asyncio.TaskGroup() as group:
+                for part in (settler, reconciler, wakeups, repository_timer, fetch_timer):
+                    group.create_task(part.run())
                 group.create_task(relay.run(term))
-                group.create_task(settler.run())
-                group.create_task(reconciler.run())
-                group.create_task(wakeups.run())
-                group.create_task(repository_timer.run())
 
         asking = Asking(HttpAnswerer(answerer_http), Revisions(store, clock), metrics)
         tools = ToolEndpoint(
@@ -217,7 +218,7 @@ async def open_gateway(
             embedder=HttpEmbedder(embedder_http) if embedder_http else None,
             tools=tools,
             accepter=accepter,
-            intake=Intake(accepter, _secrets(settings), DeclaredRepositories(declarations), metrics),
+            intake=Intake(accepter, _secrets(settings), DeclaredRepositories(declarations, hosts), metrics),
             repositories=repositories,
             repository_verifier=RepositoryVerifier(
                 declarations, store, hosts, reconciler, timeout=settings.repo_timeout

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cairn_gateway.sources.model import RunbookRepositories
 from cairn_shared.errors import TransientError
 from cairn_shared.logging import get_logger
+from cairn_shared.repositories.hosts import Hosts
 from cairn_shared.repositories.store import RepositoryStore
 
 log = get_logger(__name__)
@@ -17,9 +18,10 @@ class DeclaredRepositories:
     the push brought.
     """
 
-    def __init__(self, store: RepositoryStore) -> None:
+    def __init__(self, store: RepositoryStore, hosts: Hosts) -> None:
         self._store = store
-        self._last = RunbookRepositories()
+        self._apis = hosts.with_token()
+        self._last = RunbookRepositories(apis=self._apis)
 
     async def __call__(self) -> RunbookRepositories:
         """The present declarations."""
@@ -32,5 +34,5 @@ class DeclaredRepositories:
         for one in declared:
             key = (one.declaration.canonical_url, one.declaration.branch)
             names[key] = (*names.get(key, ()), one.declaration.name)
-        self._last = RunbookRepositories(names)
+        self._last = RunbookRepositories(names, self._apis)
         return self._last

@@ -141,6 +141,8 @@ class Intake:
             self._metrics.deliveries.labels(name, outcome).inc()
         for event in translation.events:
             self._metrics.source_events.labels(name, event.type).inc()
+        if translation.cut:
+            self._metrics.cut_pushes.labels(name, translation.cut).inc()
         if translation.notes:
             log.warning("delivery", source=name, notes=translation.notes)
         if translation.ignored:

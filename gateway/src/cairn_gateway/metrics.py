@@ -51,6 +51,12 @@ class Metrics:
             ("source", "type"),
             registry=registry,
         )
+        self.cut_pushes = Counter(
+            "cairn_cut_pushes_total",
+            "Pushes whose sender did not list every commit: the rest is fetched, or left for want of a host to ask.",
+            ("source", "outcome"),
+            registry=registry,
+        )
         self.published = Counter(
             "cairn_relay_published_total",
             "Entries that the relay took to Kafka, or could not: published, refused, failed.",

@@ -11,7 +11,7 @@ from cairn_gateway.sources import github
 from cairn_gateway.sources.errors import Malformed
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
 from cairn_shared.errors import InvalidInput
-from cairn_shared.events import RepoPushed, SourceDocument
+from cairn_shared.events import PushCut, RepoPushed, SourceDocument
 
 Make = Callable[..., Delivery]
 Golden = Callable[[str], bytes]
@@ -97,13 +97,38 @@ class TestPush:
         first = translate("push", "push")
         assert [event.encode() for event in again.events] == [event.encode() for event in first.events[:2]]
 
-    def test_a_push_that_github_cut_says_so(self, delivery: Make, golden: Golden) -> None:
+    def test_the_rest_of_a_push_that_was_cut_is_asked_for(self, delivery: Make, golden: Golden) -> None:
         payload = json.loads(golden("github/push"))
         payload["commits"] = [payload["commits"][0] | {"id": f"{number:040x}"} for number in range(2048)]
-        made = delivery(json.dumps(payload), x_github_event="push")
-        translation = github.translate(made, RunbookRepositories())
-        assert len(translation.events) == 2048
-        assert "cuts a push at 2048 commits" in translation.notes[0]
+        apis = RunbookRepositories(apis=frozenset({"github.com"}))
+        made = [delivery(json.dumps(payload), x_github_event="push", x_github_delivery=one) for one in "ab"]
+        first, again = (github.translate(one, apis) for one in made)
+        assert (len(first.events), first.cut) == (2049, "fetched")
+        assert first.events[-1].encode() == again.events[-1].encode(), "one push is one piece of work"
+        rest = first.events[-1].body()
+        assert isinstance(rest, PushCut)
+        assert (rest.host, rest.name, rest.prefix) == ("github.com", "Acme/payments", "acme/payments")
+        assert (rest.base, rest.after) == (payload["before"], payload["after"])
+        assert "the others are fetched from github.com" in first.notes[0]
+
+    def test_without_a_host_to_ask_the_note_says_what_to_do(self, delivery: Make, golden: Golden) -> None:
+        payload = json.loads(golden("github/gitea_push")) | {"total_commits": 40}
+        translation = github.translate(delivery(json.dumps(payload), x_github_event="push"), RunbookRepositories())
+        assert (translation.cut, [event.type for event in translation.events]) == ("left", ["commit"])
+        assert translation.notes[0].startswith("the sender lists 1 of 40 commits")
+        assert "127.0.0.1:3000 in GITHUB_API_URL, GITLAB_API_URL or GITEA_API_URL" in translation.notes[0]
+
+    @pytest.mark.parametrize(
+        ("ref", "base"), [("refs/heads/feature", "main"), ("refs/heads/main", None), ("refs/tags/v1", "main")]
+    )
+    def test_a_new_branch_brings_what_the_default_branch_has_not(
+        self, delivery: Make, golden: Golden, ref: str, base: str | None
+    ) -> None:
+        payload = json.loads(golden("github/gitea_push")) | {"total_commits": 40, "before": "0" * 40, "ref": ref}
+        apis = RunbookRepositories(apis=frozenset({"127.0.0.1:3000"}))
+        rest = github.translate(delivery(json.dumps(payload), x_github_event="push"), apis).events[-1].body()
+        assert isinstance(rest, PushCut)
+        assert rest.base == base
 
     def test_a_form_encoded_hook_gives_the_same_events(
         self, translate: Translate, delivery: Make, golden: Golden, repositories: RunbookRepositories

@@ -28,6 +28,20 @@ def test_a_push_gives_its_commits_and_the_dirty_mark_and_says_what_is_missing(tr
     assert translation.events[0].payload["paths"] == ["CHANGELOG", "app/controller/application.rb"]
     assert translation.events[1].payload["repository"] == "gl"
     assert "1 of 24 commits" in translation.notes[0]
+    assert translation.cut == "left"
+
+
+def test_the_commits_that_gitlab_does_not_list_are_asked_for(delivery: Make, golden: Golden) -> None:
+    apis = RunbookRepositories(apis=frozenset({"gitlab.com"}))
+    translation = gitlab.translate(delivery(golden("gitlab/push")), apis)
+    rest = translation.events[-1]
+    assert (rest.type, translation.cut) == ("push.cut", "fetched")
+    assert (rest.payload["base"], rest.payload["after"]) == (
+        "95790bf891e76fee5e1747ab589903a6a1f80f22",
+        "da1560886d4f094c3e6c9ef40349f7d38b5d27d7",
+    )
+    deleted = json.loads(golden("gitlab/push")) | {"after": "0" * 40, "commits": [], "total_commits_count": 0}
+    assert gitlab.translate(delivery(json.dumps(deleted)), apis).events == []
 
 
 def test_issues_and_merge_requests_have_their_own_signs(translate: Translate) -> None:

@@ -29,6 +29,7 @@ from cairn_ingest_consumer.metrics import IngestMetrics, RebuildMetrics
 from cairn_ingest_consumer.model import PIPELINE
 from cairn_ingest_consumer.ports import EventHandler
 from cairn_ingest_consumer.rebuild import Rebuild
+from cairn_ingest_consumer.repositories.fetching import FetchCommits, FetchMetrics, FetchPolicy
 from cairn_ingest_consumer.repositories.handler import SyncMetrics, SyncRepositories
 from cairn_ingest_consumer.repositories.sync import RepositorySync, SyncPolicy
 from cairn_ingest_consumer.settings import IngestSettings
@@ -36,14 +37,16 @@ from cairn_shared import mongo
 from cairn_shared.clock import SystemClock
 from cairn_shared.embedder_client import EmbedderClient, open_client
 from cairn_shared.errors import TransientError, Unavailable
-from cairn_shared.events import PAYLOADS, SourceDocument
+from cairn_shared.events import PAYLOADS, Event, SourceDocument
 from cairn_shared.health import Readiness
 from cairn_shared.kafka.confluent import ConfluentConsumer
 from cairn_shared.kafka.dead_letters import HEADER_ALLOWANCE
 from cairn_shared.kafka.engine import ConsumerEngine, FaulthandlerAlarm
-from cairn_shared.kafka.producer import open_producer
+from cairn_shared.kafka.producer import EventProducer, open_producer
 from cairn_shared.logging import get_logger
 from cairn_shared.postgres import open_pool, ping
+from cairn_shared.repositories.commits import open_commits
+from cairn_shared.repositories.fetches import FetchStore
 from cairn_shared.repositories.hosts import Hosts
 from cairn_shared.repositories.readers import open_reader
 from cairn_shared.repositories.store import RepositoryStore
@@ -112,7 +115,7 @@ async def _open(
     ledger = PostgresLedger(pool)
     handlers: Mapping[str, EventHandler] = {
         **dict.fromkeys(DOCUMENT_TYPES, index),
-        **await _sync_handlers(settings, stack, registry, ledger, clock),
+        **await _repository_handlers(settings, stack, registry, ledger, clock, index=index, producer=producer),
     }
     ingest = Ingest(
         handlers,
@@ -166,14 +169,17 @@ async def _answers(embedder: EmbedderClient) -> None:
     await embedder.model()
 
 
-async def _sync_handlers(
+async def _repository_handlers(
     settings: IngestSettings,
     stack: AsyncExitStack,
     registry: CollectorRegistry,
     ledger: PostgresLedger,
     clock: SystemClock,
+    *,
+    index: IndexDocuments,
+    producer: EventProducer,
 ) -> dict[str, EventHandler]:
-    """The handler of pushes. MongoDB may be away: only the partitions of pushes wait for it."""
+    """The handlers of pushes. MongoDB may be away: only the partitions of pushes wait for it."""
     mongo_settings = settings.mongo()
     if mongo_settings is None:
         return {}
@@ -187,10 +193,27 @@ async def _sync_handlers(
         clock,
         SyncPolicy(budget=settings.repo_sync_budget, timeout=settings.repo_timeout),
     )
-    handler = SyncRepositories(
-        sync, repositories, hosts=Hosts(settings), ledger=ledger, metrics=SyncMetrics(registry), clock=clock
-    )
-    return {"repo.pushed": handler}
+    hosts = Hosts(settings)
+
+    async def publish(event: Event) -> None:
+        await producer.send(event.topic(), key=event.key(), value=event.encode(), headers=event.headers())
+
+    return {
+        "repo.pushed": SyncRepositories(
+            sync, repositories, hosts=hosts, ledger=ledger, metrics=SyncMetrics(registry), clock=clock
+        ),
+        "push.cut": FetchCommits(
+            index,
+            FetchStore(database, clock),
+            hosts=hosts,
+            open_commits=open_commits,
+            publish=publish,
+            ledger=ledger,
+            metrics=FetchMetrics(registry),
+            clock=clock,
+            policy=FetchPolicy(most=settings.push_fetch_commits, timeout=settings.repo_timeout),
+        ),
+    }
 
 
 async def _passed(event: asyncio.Event) -> None:

@@ -31,6 +31,10 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, Embedders
         float, Field(gt=0, description="Seconds after which a sync leaves the rest to the next one.")
     ] = 120.0
 
+    push_fetch_commits: Annotated[
+        int, Field(ge=1, description="Most commits asked for of a push whose sender did not list them all.")
+    ] = 10_000
+
     port: Annotated[int, Field(ge=0, le=65535, description="Port of health and metrics.")] = 9101
     consumer_group: Annotated[str, Field(min_length=1, description="Replicas of one group share the partitions.")] = (
         "cairn-ingest"

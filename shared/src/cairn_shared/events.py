@@ -37,6 +37,7 @@ EventType = Literal[
     "alert",
     "log",
     "repo.pushed",
+    "push.cut",
 ]
 
 
@@ -113,6 +114,21 @@ class RepoPushed(Payload):
     forced: bool = False
 
 
+class PushCut(Payload):
+    """A push of which the sender listed a part only. The consumer asks the repository for the other commits."""
+
+    host: Annotated[str, Field(description="Where people see the repository: `github.com`.")]
+    name: Annotated[str, Field(description="The repository as its host calls it: `Acme/payments`.")]
+    prefix: Annotated[str, Field(description="The start of the natural keys of its commits.")]
+    service: str
+    base: Annotated[str | None, Field(description="A commit or branch whose commits are known; None: there is none.")]
+    after: Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$", description="The commit that the push ended at.")]
+
+    def key(self) -> str:
+        """The same for every delivery of the same push."""
+        return f"{self.prefix}|{self.base or ''}..{self.after}"
+
+
 PAYLOADS: dict[str, type[Payload]] = {
     "runbook.upserted": RunbookUpserted,
     "runbook.deleted": RunbookDeleted,
@@ -125,7 +141,9 @@ PAYLOADS: dict[str, type[Payload]] = {
     "alert": SourceDocument,
     "log": SourceDocument,
     "repo.pushed": RepoPushed,
+    "push.cut": PushCut,
 }
+_REPO_CHANGES = frozenset({"repo.pushed", "push.cut"})
 
 
 class Event(BaseModel):
@@ -188,7 +206,7 @@ def topic_of(event_type: str) -> str:
     """The topic that events of `event_type` go to."""
     if event_type.startswith("runbook."):
         return TOPIC_RUNBOOKS
-    return TOPIC_REPO_CHANGES if event_type == "repo.pushed" else TOPIC_EVENTS
+    return TOPIC_REPO_CHANGES if event_type in _REPO_CHANGES else TOPIC_EVENTS
 
 
 def decode(value: bytes | None) -> Event:

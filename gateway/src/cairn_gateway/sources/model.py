@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from cairn_shared.events import Event
 
@@ -40,13 +41,19 @@ class Translation:
     events: list[Event] = field(default_factory=list)
     ignored: str | None = None
     notes: list[str] = field(default_factory=list)
+    cut: Literal["fetched", "left"] | None = None
+    """What becomes of commits that the sender did not list."""
 
 
 @dataclass(frozen=True)
 class RunbookRepositories:
-    """The declared runbook repositories, as far as a push needs them: (canonical URL, branch) -> names."""
+    """What a push needs to know of repositories.
+
+    `names`: of the declared runbook repositories by (canonical URL, branch). `apis`: the hosts whose API may be asked.
+    """
 
     names: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    apis: frozenset[str] = frozenset()
 
     def named(self, urls: Iterable[str], branch: str) -> list[str]:
         """The names under which any of the canonical `urls` is declared for `branch`, sorted."""

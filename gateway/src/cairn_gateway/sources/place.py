@@ -12,9 +12,13 @@ from cairn_shared.repositories.urls import canonical, host_of
 
 @dataclass(frozen=True)
 class Place:
-    """A repository: `prefix` is `owner/name`, with the host in front when it is not the source's own."""
+    """A repository, `name` as its `host` calls it: `prefix` is that in lower case, with the host in front when it is
+    not the source's own.
+    """
 
     source: str
+    host: str
+    name: str
     prefix: str
     service: str
     urls: tuple[str, ...]
@@ -51,6 +55,8 @@ def place(
     urls = [canonical(url) for url in (web_url, *clone_urls) if url]
     return Place(
         source=source,
+        host=host,
+        name=full_name,
         prefix=name if host == home else f"{host}/{name}",
         service=full_name.rpartition("/")[2],
         urls=tuple(dict.fromkeys(urls)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -96,3 +96,12 @@ class PostgresLedger:
             await settle(self._pool, entries)
         except Exception as exc:
             raise translate(exc) from exc
+
+    async def ended(self, event_ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
+        """Those of the events that came to an end, whichever."""
+        query = "SELECT event_id FROM ingest_ledger WHERE event_id = ANY($1)"
+        try:
+            rows = await self._pool.fetch(query, list(event_ids))
+        except Exception as exc:
+            raise translate(exc) from exc
+        return {row["event_id"] for row in rows}

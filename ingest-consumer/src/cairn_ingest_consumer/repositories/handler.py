@@ -7,15 +7,16 @@ time for the next try, and the mark is done; the gateway's timer marks the repos
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter
 
 from cairn_ingest_consumer.model import Delivery
-from cairn_ingest_consumer.repositories.sync import LOADER, HostFailed, Job, Outcome, RepositorySync
+from cairn_ingest_consumer.repositories.asking import HostFailed, retry_in
+from cairn_ingest_consumer.repositories.sync import LOADER, Job, Outcome, RepositorySync
 from cairn_shared.clock import Clock
-from cairn_shared.errors import InvalidInput, PermanentError, TransientError
+from cairn_shared.errors import InvalidInput, PermanentError
 from cairn_shared.events import RepoPushed
 from cairn_shared.logging import get_logger
 from cairn_shared.repositories.hosts import Hosts
@@ -24,9 +25,6 @@ from cairn_shared.repositories.reading import Head
 from cairn_shared.repositories.store import RepositoryStore
 
 log = get_logger(__name__)
-
-FIRST_RETRY = 15.0
-LAST_RETRY = 3600.0
 
 
 class Done(Protocol):
@@ -163,15 +161,12 @@ def _state(declared: Declared, outcome: Outcome, started: datetime, now: datetim
 
 def _failed(declared: Declared, failure: HostFailed, started: datetime, now: datetime) -> SyncState:
     failures = declared.state.failures + 1
-    wait = min(LAST_RETRY, FIRST_RETRY * 2 ** min(failures - 1, 16))
-    if isinstance(failure.error, TransientError) and failure.error.retry_after is not None:
-        wait = max(wait, failure.error.retry_after)
     return declared.state.model_copy(
         update={
             "error": failure.error.detail,
             "failures": failures,
             "started_at": started,
-            "retry_at": now + timedelta(seconds=wait),
+            "retry_at": now + retry_in(failure, failures),
             "event_ids": [],
             "written": 0,
             "deleted": 0,

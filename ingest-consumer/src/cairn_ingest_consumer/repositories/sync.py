@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from cairn_ingest_consumer.repositories.asking import AskPolicy, HostFailed, ask
 from cairn_ingest_consumer.repositories.plan import Plan, plan, writer
 from cairn_shared.clock import Clock
-from cairn_shared.errors import CairnError, InvalidInput, NotFound, TransientError
+from cairn_shared.errors import InvalidInput, NotFound
 from cairn_shared.repositories.hosts import Access
 from cairn_shared.repositories.model import Declaration, Skipped, page_url
 from cairn_shared.repositories.reading import MAX_FILES, Head, RepositoryReader, TreeFile, selected
 from cairn_shared.repositories.store import RepositoryStore
-from cairn_shared.retry import Backoff
 from cairn_shared.runbooks.markdown import decode_markdown, load_runbook
 from cairn_shared.runbooks.model import MAX_MARKDOWN_BYTES
 from cairn_shared.runbooks.store import RunbookStore
@@ -27,14 +27,6 @@ OpenReader = Callable[[Access, float], AbstractAsyncContextManager[RepositoryRea
 
 LOADER = "1"
 """Raise it when the loader reads the same file differently: every file is then written again."""
-
-
-class HostFailed(Exception):
-    """The repository's host could not or would not tell; `error` says why."""
-
-    def __init__(self, error: CairnError) -> None:
-        super().__init__(error.detail)
-        self.error = error
 
 
 @dataclass(frozen=True)
@@ -47,9 +39,7 @@ class SyncPolicy:
     budget: float = 120.0
     concurrency: int = 6
     rounds: int = 5
-    attempts: int = 3
-    backoff: Backoff = field(default_factory=lambda: Backoff(base=0.5, limit=4.0))
-    longest_wait: float = 5.0
+    asking: AskPolicy = field(default_factory=AskPolicy)
     timeout: float = 30.0
 
 
@@ -221,18 +211,7 @@ class RepositorySync:
             outcome.event_ids.append(written.event_id)
 
     async def _ask(self, question: Callable[[], Awaitable[T]]) -> T:
-        """Ask the host, again after a moment where that may help."""
-        for attempt in range(1, self._policy.attempts + 1):
-            try:
-                return await question()
-            except TransientError as exc:
-                wait = exc.retry_after if exc.retry_after is not None else self._policy.backoff.delay(attempt)
-                if attempt == self._policy.attempts or wait > self._policy.longest_wait:
-                    raise HostFailed(exc) from exc
-                await self._clock.sleep(wait)
-            except CairnError as exc:
-                raise HostFailed(exc) from exc
-        raise AssertionError("unreachable")
+        return await ask(question, self._clock, self._policy.asking)
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -79,6 +79,23 @@ class Hosts:
             raise InvalidInput(f"the host {host} is not among those that may be contacted (REPO_HOSTS)", field="url")
         return Access("git", declaration.url, path, token)
 
+    def api(self, host: str, path: str) -> Access:
+        """How to ask the API of the repository `path` at `host` (as people see it) for more than a clone would tell.
+
+        Raises:
+            InvalidInput: no API of this host is configured, or no token for it; the detail names the settings.
+        """
+        found = next((access for access in self._apis() if _web_host(access.base) == host.lower()), None)
+        if found is None:
+            raise InvalidInput(f"no GITHUB_API_URL, GITLAB_API_URL or GITEA_API_URL is of the host {host}", field="url")
+        if found.token is None:
+            raise InvalidInput(f"{found.provider.upper()}_TOKEN is not set", field="token")
+        return Access(found.provider, found.base, path, found.token)
+
+    def with_token(self) -> frozenset[str]:
+        """The hosts that `api` takes."""
+        return frozenset(_web_host(access.base) for access in self._apis() if access.token is not None)
+
     def provider(self, declaration: Declaration) -> Provider:
         """How it is read; as declared where its host is not configured (any more)."""
         try:

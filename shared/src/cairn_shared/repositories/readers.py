@@ -34,15 +34,28 @@ async def open_reader(access: Access, timeout: float) -> AsyncIterator[Repositor
         finally:
             await reader.close()
         return
+    async with open_forge(access, timeout) as forge:
+        match access.provider:
+            case "gitlab":
+                yield GitLabReader(forge, access.path)
+            case "gitea":
+                yield GiteaReader(forge, access.path)
+            case _:
+                yield GitHubReader(forge, access.path)
+
+
+@asynccontextmanager
+async def open_forge(access: Access, timeout: float) -> AsyncIterator[Forge]:
+    """The API that `access` names, with its token."""
+    token = access.token.get_secret_value() if access.token else None
+    headers = dict(_AGENT)
+    match access.provider:
+        case "gitlab":
+            headers |= {"private-token": token} if token else {}
+        case "gitea":
+            headers |= {"authorization": f"token {token}"} if token else {}
+        case _:
+            headers |= {"x-github-api-version": "2022-11-28"}
+            headers |= {"authorization": f"Bearer {token}"} if token else {}
     async with httpx.AsyncClient(timeout=timeout, trust_env=False, follow_redirects=False) as client:
-        token = access.token.get_secret_value() if access.token else None
-        if access.provider == "gitlab":
-            headers = {**_AGENT, **({"private-token": token} if token else {})}
-            yield GitLabReader(Forge(client, access.base, headers), access.path)
-        elif access.provider == "gitea":
-            headers = {**_AGENT, **({"authorization": f"token {token}"} if token else {})}
-            yield GiteaReader(Forge(client, access.base, headers), access.path)
-        else:
-            bearer = {"authorization": f"Bearer {token}"} if token else {}
-            headers = {**_AGENT, "x-github-api-version": "2022-11-28", **bearer}
-            yield GitHubReader(Forge(client, access.base, headers), access.path)
+        yield Forge(client, access.base, headers)

@@ -67,6 +67,7 @@ class Push(Base):
     deleted: bool = False
     forced: bool = False
     commits: list[Commit] | None = None
+    total_commits: int = 0
     head_commit: Commit | None = None
 
 

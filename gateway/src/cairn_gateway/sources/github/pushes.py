@@ -5,11 +5,11 @@ from __future__ import annotations
 from cairn_gateway.sources.github.payloads import Commit, Push
 from cairn_gateway.sources.github.place import place_of
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
-from cairn_gateway.sources.pushes import Pushed, pushed_event
+from cairn_gateway.sources.pushes import Cut, Pushed, pushed_event, rest_of
 from cairn_shared.documents.commits import CommitFacts, commit_event
 
 COMMITS_PER_PUSH = 2048
-"""GitHub lists at most so many commits in one push."""
+"""GitHub lists at most so many commits in one push, and does not say how many there are. Gitea lists 15 and does."""
 
 _BRANCH = "refs/heads/"
 
@@ -20,24 +20,19 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
     commits = {commit.id: commit for commit in push.commits or []}
     events = [commit_event(facts(commit), place.home, delivery.received_at) for commit in commits.values()]
     branch = push.ref.removeprefix(_BRANCH) if push.ref.startswith(_BRANCH) else None
+    at = push.repository.pushed_at or (push.head_commit.timestamp if push.head_commit else delivery.received_at)
     if branch is not None:
-        head = push.head_commit.timestamp if push.head_commit else delivery.received_at
-        pushed = Pushed(
-            branch,
-            before=push.before,
-            after=push.after,
-            forced=push.forced or push.deleted,
-            at=push.repository.pushed_at or head,
-        )
+        forced = push.forced or push.deleted
+        pushed = Pushed(branch, before=push.before, after=push.after, forced=forced, at=at)
         events += [pushed_event(name, pushed, place) for name in repositories.named(place.urls, branch)]
-    notes = []
-    if len(push.commits or []) >= COMMITS_PER_PUSH:
-        notes.append(
-            f"the sender cuts a push at {COMMITS_PER_PUSH} commits; load the others with `cairn backfill github "
-            f"{push.repository.full_name}`"
-        )
+    listed = len(push.commits or [])
+    if listed >= COMMITS_PER_PUSH or push.total_commits > listed:
+        default = push.repository.default_branch
+        cut = Cut(branch, push.before, push.after, default, listed=listed, total=push.total_commits or None, at=at)
+        rest, note = rest_of(cut, place, repositories.apis)
+        return Translation([*events, *([rest] if rest else [])], notes=[note], cut="fetched" if rest else "left")
     if events:
-        return Translation(events, notes=notes)
+        return Translation(events)
     what = "deletes" if push.deleted else "creates" if push.created else "moves"
     return Translation(ignored=f"the push {what} {'a branch' if branch else 'a tag'} and brings no commits")
 

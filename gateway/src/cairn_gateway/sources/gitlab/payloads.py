@@ -27,6 +27,7 @@ class Project(Incoming):
     web_url: str | None = None
     git_http_url: str | None = None
     git_ssh_url: str | None = None
+    default_branch: str | None = None
 
 
 class Base(Incoming):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cairn_gateway.sources.gitlab.payloads import Commit, Push
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
-from cairn_gateway.sources.pushes import Pushed, pushed_event
+from cairn_gateway.sources.pushes import Cut, Pushed, pushed_event, rest_of
 from cairn_shared.documents.commits import CommitFacts, commit_event
 
 _BRANCH = "refs/heads/"
@@ -17,23 +17,17 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
     commits = {commit.id: commit for commit in push.commits or []}
     events = [commit_event(facts(commit), place.home, delivery.received_at) for commit in commits.values()]
     branch = push.ref.removeprefix(_BRANCH) if push.ref.startswith(_BRANCH) else None
+    at = max((commit.timestamp for commit in commits.values()), default=delivery.received_at)
     if branch is not None:
-        pushed = Pushed(
-            branch,
-            before=push.before,
-            after=push.after,
-            forced=push.after == _NOTHING,
-            at=max((commit.timestamp for commit in commits.values()), default=delivery.received_at),
-        )
+        pushed = Pushed(branch, before=push.before, after=push.after, forced=push.after == _NOTHING, at=at)
         events += [pushed_event(name, pushed, place) for name in repositories.named(place.urls, branch)]
-    notes = []
-    if push.total_commits_count > len(commits):
-        notes.append(
-            f"the sender lists {len(commits)} of {push.total_commits_count} commits; load the others with "
-            "`cairn backfill git` from a clone"
-        )
+    listed, total = len(push.commits or []), push.total_commits_count
+    if total > listed:
+        cut = Cut(branch, push.before, push.after, push.project.default_branch, listed=listed, total=total, at=at)
+        rest, note = rest_of(cut, place, repositories.apis)
+        return Translation([*events, *([rest] if rest else [])], notes=[note], cut="fetched" if rest else "left")
     if events:
-        return Translation(events, notes=notes)
+        return Translation(events)
     return Translation(ignored="the push brings no commits")
 
 
