@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 from answerer_fakes import make_passage, make_shown
+from growth import assert_linear
 
 from cairn_answerer.citations import Resolver, extract
 from cairn_answerer.code import find_code
@@ -50,51 +50,47 @@ HOSTILE = {
     "ignore": "ignore all " * (SIZE // 11),
     "do if": "do if for " * (SIZE // 10),
 }
-LIMIT = 2.0
-"""Seconds; a quadratic pattern needs many."""
+
+
+def parsed(text: str) -> None:
+    with suppress(BadOutput):
+        parse(text, RESOLVER)
+
+
+WORK: dict[str, Callable[[str], object]] = {
+    "parse": parsed,
+    "extract": lambda text: extract(text, RESOLVER),
+    "resolve": RESOLVER.resolve,
+    "code": find_code,
+    "clauses": lambda text: list(clauses(spoken(text[:12_000]))),
+    "quantities": lambda text: list(quantities(text)),
+    "fill": lambda text: fill(text, {"a": "b"}),
+    "withhold": lambda text: withhold(text[:12_000]),
+    "classify": classify,
+    "check": lambda text: Checker(RESOLVER, {}).check(DraftClaim(text[:2000], ("k1mq",))),
+    "evidence": lambda text: Checker(Resolver(make_shown(make_passage(1, text[:6000]))), {"a": "b"}).check(
+        DraftClaim("Measure the lag 5 minutes.", ("k1mq",))
+    ),
+    "commands": lambda text: commands(f"```sh\n{text[:20_000]}\n```", {}),
+    "sql commands": lambda text: commands(f"```sql\n{text[:20_000]}\n```", {}),
+    "redis": lambda text: classify(text, "redis"),
+    "sql": lambda text: classify(text, "sql"),
+    "mongosh": lambda text: classify(text, "mongosh"),
+}
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_text_is_read_in_linear_time(text: str) -> None:
-    def parsed() -> None:
-        with suppress(BadOutput):
-            parse(text, RESOLVER)
-
-    work: dict[str, Callable[[], object]] = {
-        "parse": parsed,
-        "extract": lambda: extract(text, RESOLVER),
-        "resolve": lambda: RESOLVER.resolve(text),
-        "code": lambda: find_code(text),
-        "clauses": lambda: list(clauses(spoken(text[:12_000]))),
-        "quantities": lambda: list(quantities(text)),
-        "fill": lambda: fill(text, {"a": "b"}),
-        "withhold": lambda: withhold(text[:12_000]),
-        "classify": lambda: classify(text),
-        "check": lambda: Checker(RESOLVER, {}).check(DraftClaim(text[:2000], ("k1mq",))),
-        "evidence": lambda: Checker(Resolver(make_shown(make_passage(1, text[:6000]))), {"a": "b"}).check(
-            DraftClaim("Measure the lag 5 minutes.", ("k1mq",))
-        ),
-        "commands": lambda: commands(f"```sh\n{text[:20_000]}\n```", {}),
-        "sql commands": lambda: commands(f"```sql\n{text[:20_000]}\n```", {}),
-        "redis": lambda: classify(text, "redis"),
-        "sql": lambda: classify(text, "sql"),
-        "mongosh": lambda: classify(text, "mongosh"),
-    }
-    slow = {}
-    for name, run in work.items():
-        started = time.process_time()
-        run()
-        if (spent := time.process_time() - started) > LIMIT:
-            slow[name] = round(spent, 2)
-    assert slow == {}
+    for name, work in WORK.items():
+        with named(name):
+            assert_linear(lambda size, work=work: work(text[:size]), len(text))  # type: ignore[misc]
 
 
-def test_parsing_a_hundred_thousand_digits_and_brackets_takes_under_50_ms() -> None:
-    for name in ("digits", "brackets", "closed brackets"):
-        best = 1.0
-        for _ in range(3):
-            started = time.process_time()
-            with pytest.raises(BadOutput):
-                parse(HOSTILE[name], RESOLVER)
-            best = min(best, time.process_time() - started)
-        assert best < 0.25
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Say which work it was."""
+    try:
+        yield
+    except AssertionError as exc:
+        exc.add_note(name)
+        raise
