@@ -106,6 +106,16 @@ async def test_a_rewrite_of_the_same_content_heals_whatever_was_done_to_the_rows
     assert await index.epoch() > before, "answers from the damaged index are kept"
 
 
+async def test_freshness_is_told_once_of_each_event_and_not_of_repetitions(index: Index) -> None:
+    event, new = upserted(runbook("r", "old"), 1), upserted(runbook("r", "new"), 2)
+    await index.apply(event, event)
+    await index.apply(event)
+    await index.apply(event, new)
+    assert index.registry.get_sample_value("cairn_ingest_freshness_seconds_count") == 2
+    labels = {"type": "runbook.upserted", "outcome": "searchable"}
+    assert index.registry.get_sample_value("cairn_ingest_records_total", labels) == 5
+
+
 async def test_an_older_version_changes_nothing_and_is_superseded(index: Index) -> None:
     new, old = upserted(runbook("r", "new"), 2), upserted(runbook("r", "old"), 1)
     await index.apply(new)

@@ -95,7 +95,9 @@ class IndexDocuments:
         now = self._clock.now()
         for delivery, write in writes:
             outcome = result.outcomes[write.rank.event_id]
-            self._metrics.settled(delivery.event.type, outcome, (now - write.accepted_at).total_seconds())
+            self._metrics.settled(delivery.event.type, outcome)
+            if outcome == "searchable" and fresh.get(write.key) is write:  # not when it was so before
+                self._metrics.became_searchable((now - write.accepted_at).total_seconds())
 
     async def _vectors(
         self, writes: Sequence[tuple[Delivery, PartWrite]], parts: Sequence[PreparedPart], plan: Plan

@@ -53,11 +53,13 @@ class IngestMetrics:
         yield
         self._stages.labels(name).observe(time.perf_counter() - started)
 
-    def settled(self, event_type: str, outcome: str, age: float) -> None:
-        """An event ended, `age` seconds after it was accepted."""
+    def settled(self, event_type: str, outcome: str) -> None:
+        """A record's event has come to its end, now or before."""
         self._records.labels(event_type, outcome).inc()
-        if outcome == "searchable":
-            self._freshness.observe(max(0.0, age))
+
+    def became_searchable(self, age: float) -> None:
+        """What was accepted `age` seconds ago can be found from now on."""
+        self._freshness.observe(max(0.0, age))
 
     def chunks(self, *, reused: int, embedded: int) -> None:
         """Chunks of one batch."""
