@@ -87,5 +87,5 @@ bench: install ## Timed runs (ARGS=...)
 chaos: install ## Fault injection, long (SEED=1, BROKER=apache KAFKA_HOME=...)
 	$(BIN)/python -m pytest -m chaos --timeout 0 -s $(ARGS)
 
-eval: install ## Quality of retrieval and answers on data/eval
-	$(BIN)/python -m pytest -m eval --timeout 0 -s $(ARGS)
+eval: install ## Quality of retrieval and answers on data/eval (ARGS="--ablate --calibrate")
+	$(BIN)/python tests/eval --check $(ARGS)

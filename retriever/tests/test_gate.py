@@ -45,7 +45,12 @@ def test_exact_or_near_is_enough(seen: dict[str, Any]) -> None:
 
 
 def test_an_identifier_that_is_everywhere_names_nothing() -> None:
-    assert not gate(found=["--all-namespaces"], naming=[]).enough
+    assert not gate(found=["proj-123"], naming=[]).enough
+
+
+@pytest.mark.parametrize("word", ["502", "binary", "x509", "0.0.0.0", "--type"])
+def test_an_identifier_that_is_also_said_of_other_things_names_nothing(word: str) -> None:
+    assert not gate(found=[word], naming=[word]).enough
 
 
 def test_nothing_found_is_never_enough() -> None:

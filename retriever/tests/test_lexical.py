@@ -36,10 +36,15 @@ def candidate(frequencies: tuple[float, ...], length: int = 50, kind: str = "run
     )
 
 
-def asked(*lexemes: str, spellings: tuple[tuple[str, ...], ...] = ()) -> Prepared:
+def asked(
+    *lexemes: str,
+    spellings: tuple[tuple[str, ...], ...] = (),
+    fillers: frozenset[str] = frozenset(),
+    joined: frozenset[str] = frozenset(),
+) -> Prepared:
     """A query of these lexemes."""
     state = CorpusState(0, None, 0, 0.0, False, {}, None)
-    return Prepared(state, lexemes, spellings, {}, {}, ())
+    return Prepared(state, lexemes, spellings, fillers, joined, {}, {}, ())
 
 
 def bm25(*lexemes: str, policy: LexicalPolicy = LexicalPolicy()) -> Bm25:
@@ -71,6 +76,34 @@ def test_rare_words_weigh_more() -> None:
 def test_short_chunks_beat_long_ones_with_the_same_words() -> None:
     scorer = bm25("rare")
     assert scorer.score(candidate((1.0,), length=20)) > scorer.score(candidate((1.0,), length=200))
+
+
+class TestSubject:
+    """What a question is about; the rest may be missing from the page that answers it."""
+
+    HELD = candidate((1.0, 0.0))
+
+    def covered(self, prepared: Prepared) -> float:
+        return Bm25(weigh(prepared, LEXICON, LEXICON, 40), LEXICON, LEXICON, LexicalPolicy()).coverage([self.HELD])
+
+    def test_a_word_that_no_page_has_is_missed(self) -> None:
+        assert self.covered(asked("rare", "kafka")) < 0.6
+
+    def test_fillers_are_not(self) -> None:
+        assert self.covered(asked("rare", "sorri", fillers=frozenset({"sorri"}))) == 1.0
+
+    @pytest.mark.parametrize("value", ["1000x", "9216", "deadbeef01"])
+    def test_unknown_values_are_not(self, value: str) -> None:
+        assert self.covered(asked("rare", value)) == 1.0
+
+    def test_the_parts_of_an_unknown_name_stand_for_it(self) -> None:
+        assert self.covered(asked("rare", "rarethings", joined=frozenset({"rarethings"}))) == 1.0
+
+    def test_a_known_name_is_missed(self) -> None:
+        assert self.covered(asked("rare", "usual", joined=frozenset({"usual"}))) < 1.0
+
+    def test_fillers_alone_are_about_nothing(self) -> None:
+        assert self.covered(asked("sorri", fillers=frozenset({"sorri"}))) == 0.0
 
 
 def test_coverage_counts_words_of_any_chunk_of_the_step_by_rarity() -> None:

@@ -20,7 +20,7 @@ from cairn_retriever.ranking import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME
 
 POLICY = RetrievalPolicy()
 WORDS = Bm25(
-    [WeightedLexeme("lag", "lag", asked=True, runbook_idf=3.0, event_idf=3.0)],
+    [WeightedLexeme("lag", "lag", asked=True, tells="always", runbook_idf=3.0, event_idf=3.0)],
     Lexicon(10, 50, {"lag": 2}),
     Lexicon(10, 50, {}),
     POLICY.lexical,
@@ -281,6 +281,21 @@ class TestEvidence:
         assert found.runbooks.gap == pytest.approx(0.05)
         assert found.runbooks.coverage == 0.0
         assert (found.events.cosine, found.events.coverage, found.events.gap) == (0.9, 1.0, 0.0)
+
+    def test_is_of_the_first_document_with_all_its_steps(self) -> None:
+        near = candidate(1, cosine=0.55)
+        first = [candidate(2, cosine=0.5, held=["x"]), candidate(2, step=2, cosine=0.1, words=1.0)]
+        found = ranking([near, *first], naming=frozenset({"x"})).runbooks
+        assert found is not None
+        assert (found.cosine, found.coverage) == (0.5, 1.0)
+
+    def test_a_lone_document_is_compared_with_a_stranger(self) -> None:
+        """Few runbooks are no reason to refuse what one of them answers; what it does not answer is refused still."""
+        near, far = ranking([candidate(1, cosine=0.7)]).runbooks, ranking([candidate(1, cosine=0.2)]).runbooks
+        assert near is not None
+        assert far is not None
+        assert near.gap == pytest.approx(0.7 - POLICY.gate.stranger)
+        assert far.gap == 0.0
 
     def test_does_not_depend_on_how_many_results_are_wanted(self) -> None:
         steps = [candidate(of, cosine=0.5 - of / 100, words=of % 2) for of in range(1, 30)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from retriever_corpus import Document, Search, write
 
-from cairn_retriever.vocabulary import GROUPS, spellings
+from cairn_retriever.vocabulary import FILLERS, GROUPS, fillers, spellings
 
 if TYPE_CHECKING:
     from cairn_shared.postgres import Pool
@@ -26,6 +26,29 @@ def test_singular_and_plural_are_known() -> None:
 
 def test_parts_of_words_are_not_words() -> None:
     assert spellings("mastery of dbx and configurations2") == ()
+
+
+def test_fillers_are_found_in_any_case() -> None:
+    assert fillers("Please HELP, redis is weird again. please!") == ("please", "help", "weird", "again")
+
+
+def test_no_filler_has_another_spelling() -> None:
+    assert not FILLERS.intersection(*[[word for group in GROUPS for word in group]])
+
+
+async def test_fillers_do_not_lower_the_coverage(pool: Pool, search: Search) -> None:
+    await write(pool, [Document("saving", "Redis snapshots", ["Saving snapshots fails."])])
+    plain = await search("redis snapshots", mode="keyword")
+    told = await search("hello, can somebody please help, redis snapshots went crazy yesterday", mode="keyword")
+    unknown = await search("redis snapshots on kubernetes", mode="keyword")
+    assert plain.gate.best_coverage == told.gate.best_coverage == 1.0
+    assert unknown.gate.best_coverage < 1.0
+
+
+async def test_an_alert_that_no_page_declares_is_judged_by_its_words(pool: Pool, search: Search) -> None:
+    await write(pool, [Document("saving", "Redis snapshots", ["Saving snapshots fails."])])
+    assert (await search("RedisSnapshotsSaving", mode="keyword")).gate.best_coverage == 1.0
+    assert (await search("KubeFooBarBaz", mode="keyword")).gate.best_coverage == 0.0
 
 
 async def test_a_nickname_finds_the_full_name(pool: Pool, search: Search) -> None:

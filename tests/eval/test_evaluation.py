@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from eval_gate import Case, Fit, curve, fit, operating_point, rates
+from eval_gate import Case, Fit, curve, fit, operating_point, probabilities, rates, validated
 from eval_judge import Judge, Judged, context_precision, read_object, scores_of
 from eval_metrics import measure
 from eval_run import Outcome
@@ -140,6 +140,22 @@ class TestGate:
         cases = [case(bool(a), (f[0], f[1], f[2])) for a, f in zip(answers, features.tolist(), strict=True)]
         found = fit(cases)
         assert found.weights == pytest.approx(true.weights, abs=0.6)
+
+    def test_validation_judges_questions_by_models_that_do_not_know_them(self) -> None:
+        """Labels by chance: a model believes the ones it was fitted to, and no others."""
+        random = np.random.default_rng(5)
+        features = random.random((60, 3))
+        answers = random.random(60) < 0.5
+        cases = [
+            Case(str(i), "dev", bool(a), exact=False, features=(f[0], f[1], f[2]), confidence=0, enough=False)
+            for i, (a, f) in enumerate(zip(answers, features.tolist(), strict=True))
+        ]
+
+        def separation(values: list[float]) -> float:
+            of = np.array(values)
+            return float(of[answers].mean() - of[~answers].mean())
+
+        assert separation(validated(cases)) < separation(probabilities(fit(cases), cases))
 
 
 VERDICT = {

@@ -1,13 +1,14 @@
 """The relevance gate: is there something to answer from? It looks at raw scores, never at fused ones.
 
-A fused score is relative to the best candidate of its query, so that the best of a bad lot has a good one. What tells
-an answer from its look-alikes best is how far the best page stands out from the others: where a page is missing, all
-its neighbours are about equally near.
+A fused score is relative to the best candidate of its query, so that the best of a bad lot has a good one. Judged is
+the page that would be shown first: how near it is, how much it holds of what the question is about, and how far it
+stands out from the others. Where a page is missing, all its neighbours are about equally near.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -45,6 +46,16 @@ def confidence(evidence: Evidence, policy: GatePolicy) -> float:
     return 1.0 / (1.0 + math.exp(-logit))
 
 
+_KEY = re.compile(r"(?=.*\d)(?=.*[a-z]).{5,}")
+"""Identifiers that can only be a key: a ticket, an error code, a commit. Others (`502`, `binary`) are also said of
+other things, and count as words."""
+
+
+def names_exactly(found: Sequence[str], naming: Sequence[str]) -> bool:
+    """Whether a key of the query was found that few documents hold."""
+    return any(one in naming and _KEY.fullmatch(one) for one in found)
+
+
 def judge(
     *,
     runbooks: Evidence | None,
@@ -57,12 +68,12 @@ def judge(
 ) -> Gate:
     """What the gate saw, and whether it is enough.
 
-    Enough is an exact route, an identifier that names few documents, or evidence in either half of the corpus.
+    Enough is an exact route, a key that few documents hold, or evidence in either half of the corpus.
     """
     halves = [half for half in (runbooks, events) if half is not None]
     cosines = [half.cosine for half in halves if half.cosine is not None]
     believed = max((confidence(half, policy) for half in halves), default=0.0)
-    named = any(identifier in naming for identifier in found)
+    named = names_exactly(found, naming)
     return Gate(
         best_cosine=max(cosines) if cosines else None,
         best_coverage=round(max((half.coverage for half in halves), default=0.0), 6),

@@ -7,17 +7,22 @@ the runbooks that help with it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, Prepared, WeightedLexeme, WordChoice
+from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, Prepared, Tells, WeightedLexeme, WordChoice
 from cairn_retriever.policy import CandidatePolicy, LexicalPolicy
 
 
 def idf(chunks: int, frequency: int) -> float:
     """Inverse document frequency as in Lucene's BM25: never negative."""
     return math.log(1.0 + (max(chunks, frequency) - frequency + 0.5) / (frequency + 0.5))
+
+
+_VALUE = re.compile(r"\d.*|(?=.*\d)[0-9a-f]{7,}")
+"""Amounts, times, ports, hashes: they differ each time."""
 
 
 def weigh(prepared: Prepared, runbooks: Lexicon, events: Lexicon, limit: int) -> list[WeightedLexeme]:
@@ -29,6 +34,7 @@ def weigh(prepared: Prepared, runbooks: Lexicon, events: Lexicon, limit: int) ->
             lexeme=lexeme,
             meaning=meanings.get(lexeme, lexeme),
             asked=lexeme in asked,
+            tells=_tells(lexeme, prepared),
             runbook_idf=idf(runbooks.chunks, runbooks.frequency(lexeme)),
             event_idf=idf(events.chunks, events.frequency(lexeme)),
         )
@@ -40,6 +46,13 @@ def weigh(prepared: Prepared, runbooks: Lexicon, events: Lexicon, limit: int) ->
         return unknown, -max(one.runbook_idf, one.event_idf), one.lexeme
 
     return sorted(weighted, key=order)[:limit]
+
+
+def _tells(lexeme: str, prepared: Prepared) -> Tells:
+    """A name's parts say what an unknown name is about, and an unknown number says nothing."""
+    if lexeme in prepared.fillers:
+        return "never"
+    return "where known" if lexeme in prepared.joined or _VALUE.fullmatch(lexeme) else "always"
 
 
 def selecting(
@@ -88,6 +101,23 @@ class Bm25:
         return [places for places in self._meanings if len(places) > 1]
 
     @cached_property
+    def _subject(self) -> dict[bool, list[tuple[list[int], float]]]:
+        """Of runbooks (True) and events: what the query is about, as places of one meaning and their weight."""
+        return {is_runbook: self._telling(is_runbook=is_runbook) for is_runbook in (True, False)}
+
+    def _telling(self, *, is_runbook: bool) -> list[tuple[list[int], float]]:
+        lexicon = self.runbooks if is_runbook else self.events
+        idfs, _ = self._halves[is_runbook]
+
+        def weight(place: int) -> float:
+            one = self.lexemes[place]
+            silent = one.tells == "never" or (one.tells == "where known" and not lexicon.frequency(one.lexeme))
+            return idfs[place] if one.asked and not silent else 0.0
+
+        weighed = [(places, max(weight(place) for place in places)) for places in self._meanings]
+        return [(places, most) for places, most in weighed if most > 0.0]
+
+    @cached_property
     def _halves(self) -> dict[bool, tuple[list[float], float]]:
         """Of runbooks (True) and events: idf of each lexeme, and average length of a chunk."""
         return {
@@ -120,14 +150,11 @@ class Bm25:
         return math.fsum(self.parts(candidate))
 
     def coverage(self, candidates: Sequence[Candidate]) -> float:
-        """Share of the query, weighted by rarity, that occurs in any of `candidates` (of one kind); in [0, 1]."""
-        if not self.lexemes or not candidates:
-            return 0.0
-        idfs, _ = self._halves[candidates[0].kind == RUNBOOK]
-        held = total = 0.0
-        for places in self._meanings:
-            weight = max((idfs[place] for place in places if self.lexemes[place].asked), default=0.0)
-            total += weight
-            if any(one.frequencies[place] for place in places for one in candidates):
-                held += weight
-        return held / total if total else 0.0
+        """Share of what the query is about, by rarity, that occurs in any of `candidates` (of one half); in [0, 1]."""
+        subject = self._subject[candidates[0].kind == RUNBOOK] if candidates else []
+        held = [
+            weight
+            for places, weight in subject
+            if any(one.frequencies[place] for place in places for one in candidates)
+        ]
+        return sum(held) / total if (total := sum(weight for _, weight in subject)) else 0.0

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ class ParsedQuery:
     lexical_text: str
     spellings: tuple[tuple[str, ...], ...]
     """Groups of words that are one to an engineer, of which the text has at least one."""
+    fillers: tuple[str, ...]
+    """Words that say nothing of what the text is about."""
+    joined: tuple[str, ...]
+    """CamelCase names of the text, case-folded, whose parts are words of their own in `lexical_text`."""
     embed_text: str
     identifiers: tuple[str, ...]
     """Case-folded, as `cairn_shared.identifiers` gives them for documents too."""
@@ -67,6 +71,10 @@ class Prepared:
     """Of the query itself."""
     spellings: tuple[tuple[str, ...], ...]
     """Lexemes that mean one thing, in groups; some are not the query's own."""
+    fillers: frozenset[str]
+    """Lexemes that say nothing of what the query is about."""
+    joined: frozenset[str]
+    """Lexemes of CamelCase names, whose parts are lexemes too."""
     event_frequencies: Mapping[str, int]
     identifier_documents: Mapping[str, int]
     """How many documents hold each identifier of the query; absent where none does."""
@@ -86,6 +94,10 @@ class Lexicon:
         return self.frequencies.get(lexeme, 0)
 
 
+Tells = Literal["always", "where known", "never"]
+"""When the absence of a lexeme from a page says something about the page."""
+
+
 @dataclass(frozen=True, slots=True)
 class WeightedLexeme:
     """A lexeme to match, with its inverse document frequency among runbooks and among events."""
@@ -95,6 +107,7 @@ class WeightedLexeme:
     """Equal for spellings of one thing, which count once; of any other lexeme itself."""
     asked: bool
     """The query says it; otherwise it is another spelling of what the query says."""
+    tells: Tells
     runbook_idf: float
     event_idf: float
 
@@ -164,14 +177,14 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for there being an answer in one half of the corpus. Raw scores, never fused ones."""
+    """What speaks for the first document of one half of the corpus being an answer. Raw scores, never fused ones."""
 
     cosine: float | None
-    """The best, or None without vectors."""
+    """Its best, or None without vectors."""
     coverage: float
-    """The best share of the query, by rarity, that one step holds; in [0, 1]."""
+    """The share of the query's subject, by rarity, that it holds; in [0, 1]."""
     gap: float
-    """By how much the best document's cosine is above that of a rival further down."""
+    """By how much its cosine is above that of a rival further down."""
 
 
 @dataclass(frozen=True, slots=True)

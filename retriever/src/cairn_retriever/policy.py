@@ -140,21 +140,21 @@ class RankingPolicy:
 class GatePolicy:
     """A logistic model of there being an answer, used where `corpus_state.thresholds` has none for the fingerprint.
 
-    Fitted for all-MiniLM-L6-v2 by `tests/eval calibrate` on the dev halves.
+    Fitted for all-MiniLM-L6-v2 by `tests/eval --calibrate` on the dev halves.
     """
 
-    intercept: float = -6.6
-    cosine: float = 3.5
-    coverage: float = 5.3
-    gap: float = 20.0
+    intercept: float = -12.07
+    cosine: float = 8.05
+    coverage: float = 9.21
+    gap: float = 25.55
     threshold: float = 0.3
     """Probability from which there is enough to answer from."""
-    words_alone: float = 0.5
+    words_alone: float = 0.45
     """Coverage that is enough where there are no vectors."""
-    steps: int = 20
-    """Best steps whose coverage is looked at."""
     rival: int = 6
-    """Place of the document whose cosine the best one's is compared with."""
+    """Place of the document whose cosine the first one's is compared with."""
+    stranger: float = 0.3
+    """Cosine that stands for a rival's where there are fewer documents than that."""
 
 
 @dataclass(frozen=True)

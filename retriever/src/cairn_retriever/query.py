@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from cairn_retriever.alerts import FoundAlert, find_alerts
 from cairn_retriever.model import ParsedQuery
-from cairn_retriever.vocabulary import spellings
+from cairn_retriever.vocabulary import fillers, spellings
 from cairn_shared.api.search import AlertContext
-from cairn_shared.identifiers import identifiers, searchable_text
+from cairn_shared.identifiers import camel_case_names, identifiers, searchable_text
 
 MAX_EMBED_CHARACTERS = 1_200
 """About what a model of 256 tokens reads of prose; code and logs are cut by the embedder's own limit."""
@@ -54,6 +54,8 @@ def parse(text: str, alert: AlertContext | None = None) -> ParsedQuery:
     return ParsedQuery(
         lexical_text=(words := searchable_text(lexical)),
         spellings=spellings(words),
+        fillers=fillers(words),
+        joined=tuple(camel_case_names(lexical))[:MAX_NAMES],
         embed_text=embeddable(spoken or " ".join(one.name for one in found if one.name)),
         identifiers=tuple(identifiers("\n".join([lexical, *labels]))),
         alerts=alerts,

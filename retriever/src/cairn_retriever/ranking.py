@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cairn_retriever import fusion as fusions
@@ -39,33 +39,44 @@ class Question:
 
 def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> Ranking:
     """Steps in order, at most `question.k`, duplicates folded, and what speaks for there being an answer among them."""
+    runbooks, events = _ordered(candidates, question, bm25, policy)
+    steps = _present(_share_out(runbooks, events, question.k, policy.ranking), question, bm25)
+    if any(one.extra_cosine is not None for one in candidates):
+        # Whoever refines a query neither talks the gate into an answer nor out of one.
+        runbooks, events = _ordered([replace(one, extra_cosine=None) for one in candidates], question, bm25, policy)
+    return Ranking(steps, _evidence(runbooks, bm25, policy.gate), _evidence(events, bm25, policy.gate))
+
+
+def _ordered(
+    candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy
+) -> tuple[list[_Step], list[_Step]]:
+    """The steps of runbooks and those of events, each in order."""
     steps = _by_step(_score(candidates, question, bm25, policy), question, policy)
     steps.sort(key=_order)
     steps = _fold(steps)
     runbooks = _spread([step for step in steps if step.is_runbook], policy.ranking)
-    events = [step for step in steps if not step.is_runbook]
-    return Ranking(
-        steps=_present(_share_out(runbooks, events, question.k, policy.ranking), question, bm25),
-        runbooks=_evidence(runbooks, bm25, policy.gate),
-        events=_evidence(events, bm25, policy.gate),
-    )
+    return runbooks, [step for step in steps if not step.is_runbook]
 
 
 def _evidence(steps: Sequence[_Step], bm25: Bm25, policy: GatePolicy) -> Evidence | None:
-    """What the steps of one half of the corpus say together; None when there are none."""
+    """What speaks for the first document of `steps`, one half of the corpus in order; None when there are none."""
     if not steps:
         return None
-    documents: dict[uuid.UUID, float] = {}
+    cosines: dict[uuid.UUID, float] = {}
     for step in steps:
         for cosine in (one.candidate.cosine for one in step.chunks):
             if cosine is not None:
-                documents[step.document_id] = max(documents.get(step.document_id, -1.0), cosine)
-    cosines = sorted(documents.values(), reverse=True)
-    return Evidence(
-        cosine=cosines[0] if cosines else None,
-        coverage=max(bm25.coverage([one.candidate for one in step.chunks]) for step in steps[: policy.steps]),
-        gap=cosines[0] - cosines[min(policy.rival, len(cosines)) - 1] if cosines else 0.0,
-    )
+                cosines[step.document_id] = max(cosines.get(step.document_id, -1.0), cosine)
+    first = steps[0].document_id
+    cosine = cosines.get(first)
+    chunks = [one.candidate for step in steps if step.document_id == first for one in step.chunks]
+    gap = 0.0 if cosine is None else cosine - _rival(sorted(cosines.values(), reverse=True), policy)
+    return Evidence(cosine=cosine, coverage=bm25.coverage(chunks), gap=gap)
+
+
+def _rival(cosines: Sequence[float], policy: GatePolicy) -> float:
+    """What the first is compared with; where there are few documents, one that is about something else."""
+    return cosines[policy.rival - 1] if len(cosines) >= policy.rival else min(cosines[-1], policy.stranger)
 
 
 @dataclass(slots=True)

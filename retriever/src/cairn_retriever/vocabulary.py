@@ -1,6 +1,7 @@
-"""Words that engineers write for one another: `pg` for PostgreSQL, `master` for primary, `cert` for certificate.
+"""What is known of words beforehand: which are one to an engineer, and which say nothing of what a question is about.
 
-Only spellings, nicknames and abbreviations of one thing: words that are merely related are the embedding's business.
+`GROUPS` holds only spellings, nicknames and abbreviations of one thing (`pg` for PostgreSQL, `cert` for certificate):
+words that are merely related are the embedding's business.
 """
 
 from __future__ import annotations
@@ -40,6 +41,25 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("volume", "vol"),
 )
 
+_TELLING = """
+actually again also already always any anybody anymore anyone anything anyway anywhere apparently around away back
+bad badly basically bit bunch came change changed cause caused come comes coming crazy current currently day days
+dear else especially even ever every everybody everyone everything everywhere exactly explain fast find fine first
+fix fixed folks get gets getting give gives giving go goes going gone good got great guy guys happen happened
+happening happens hello help here hey hi hour hours idea immediately instead just keep keeps kind kinda know last
+late lately later least left let like little long look looking looks lot lots made make makes making many maybe mean
+means minute minutes moment month months morning much nasty need needed needs never new next night nobody noone
+normal nothing now obviously odd often old once one ok okay other others part people perhaps please possible
+possibly pretty probably quick quickly quite random randomly real really recent recently right said same saw say
+says see seeing seem seems seen several show shown shows simply single since somebody somehow someone something
+sometimes somewhere soon sorry still strange stuff sudden suddenly sure take takes taking tell tells thank thanks
+thing things think though times today together tomorrow tonight took total tried tries truly try trying turn two
+understand unfortunately upon us use used user using usual usually wait want wanted wants way week weeks weird well
+went whatever whole whenever whose why wonder work works worse worst wrong year years yes yesterday yet
+"""
+FILLERS = frozenset(_TELLING.split())
+"""Words by which people tell, whatever they tell about. That a page lacks them is no sign that it lacks the answer."""
+
 _WORD = re.compile(r"[a-z0-9]+")
 _GROUP_OF = {word: group for group in GROUPS for word in group}
 
@@ -52,3 +72,8 @@ def spellings(text: str) -> tuple[tuple[str, ...], ...]:
         if group is not None:
             found[group] = None
     return tuple(found)
+
+
+def fillers(text: str) -> tuple[str, ...]:
+    """The words of `text` that say nothing of what it is about, each once."""
+    return tuple(dict.fromkeys(word for word in _WORD.findall(text.casefold()) if word in FILLERS))

@@ -290,6 +290,11 @@ def searchable_text(text: str) -> str:
     return _CAMEL_WORD.sub(_with_humps, _PUNCTUATION.sub(" ", text))
 
 
+def camel_case_names(text: str) -> list[str]:
+    """The words that `searchable_text` follows by their parts, case-folded, each once."""
+    return list(dict.fromkeys(match[0].casefold() for match in _CAMEL_WORD.finditer(text) if _humps(match[0])))
+
+
 def split_camel_case(text: str) -> str:
     """`text` with CamelCase names as words (`Kube Pod Crash Looping`), as an embedding model can read them.
 
@@ -299,11 +304,13 @@ def split_camel_case(text: str) -> str:
 
 
 def _with_humps(match: re.Match[str]) -> str:
-    word = match[0]
-    if _is_one_word(word):
-        return word
-    humps = _HUMP.findall(word)
-    return f"{word} {' '.join(humps)}" if len(humps) > 1 else word
+    return " ".join([match[0], *_humps(match[0])])
+
+
+def _humps(word: str) -> list[str]:
+    """The parts of a CamelCase word, none of another."""
+    parts = [] if _is_one_word(word) else _HUMP.findall(word)
+    return parts if len(parts) > 1 else []
 
 
 def _only_humps(match: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,12 +10,17 @@ import numpy as np
 import numpy.typing as npt
 from eval_run import Outcome
 
+from cairn_retriever.gate import names_exactly
+
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One question at the gate. `features` are cosine, coverage and gap; `exact` passes whatever they are."""
+    """One question at the gate. `features` are cosine, coverage and gap; `exact` passes whatever they are.
+
+    Without vectors only the coverage is known; the others are 0.
+    """
 
     id: str
     half: str
@@ -48,10 +54,10 @@ class Fit:
 
 
 def case_of(outcome: Outcome, *, answerable: bool | None = None) -> Case:
-    """What the gate saw of a question; `answerable` overrules the set, for pages that were taken away."""
+    """What the gate saw of a question; `answerable` overrules the set, for pages that are not there."""
     gate, explained = outcome.response.gate, outcome.response.explain or {}
     evidence = explained["evidence"]["runbooks"] or {"cosine": 0.0, "coverage": 0.0, "gap": 0.0}
-    named = bool(set(gate.identifiers_found) & set(explained["naming"]))
+    named = names_exactly(gate.identifiers_found, explained["naming"])
     return Case(
         id=outcome.question.id,
         half=outcome.question.half,
@@ -115,3 +121,20 @@ def fit(cases: Sequence[Case], *, penalty: float = 0.01, rounds: int = 50) -> Fi
         if np.abs(step).max() < 1e-8:
             break
     return Fit(float(beta[0]), (float(beta[1]), float(beta[2]), float(beta[3])))
+
+
+def probabilities(model: Fit, cases: Sequence[Case]) -> list[float]:
+    """What `model` gives each case."""
+    return [float(one) for one in model.probability(np.array([case.features for case in cases]))]
+
+
+def validated(cases: Sequence[Case], folds: int = 5) -> list[float]:
+    """For each case the probability by a model that was fitted without its question."""
+    fold_of = [hashlib.sha256(b"fold" + case.id.encode()).digest()[0] % folds for case in cases]
+    found = [0.0] * len(cases)
+    for fold in range(folds):
+        model = fit([case for case, its in zip(cases, fold_of, strict=True) if its != fold])
+        for place, probability in enumerate(probabilities(model, cases)):
+            if fold_of[place] == fold:
+                found[place] = probability
+    return found

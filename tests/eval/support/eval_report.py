@@ -99,8 +99,8 @@ def save(folder: Path, results: Results, stamp: str) -> Path:
     return folder / f"{stamp}.json"
 
 
-def plot(file: Path, sets: Mapping[str, Any], curves: Mapping[str, Sequence[Point]]) -> None:
-    """Bars of each system for each set, with their intervals, and the gate's curves."""
+def plot(file: Path, sets: Mapping[str, Any], gates: Mapping[str, tuple[Sequence[Point], tuple[float, float]]]) -> None:
+    """Bars of each system for each set, with their intervals, and the gate's curves with the points it is run at."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -123,10 +123,14 @@ def plot(file: Path, sets: Mapping[str, Any], curves: Mapping[str, Sequence[Poin
         axis.set_xticks([place + 0.4 - width / 2 for place in range(len(metrics))], metrics)
         axis.set_ylim(0.5, 1.02)
         axis.set_title(title, fontsize=10)
-    axes[0].legend(fontsize=8, loc="lower left")
-    for name, points in curves.items():
-        axes[-1].step([p.false_refusals for p in points], [p.false_answers for p in points], where="post", label=name)
-    axes[-1].set(xlabel="false refusals", ylabel="false answers", xlim=(0, 0.5), ylim=(0, 1), title="relevance gate")
-    axes[-1].legend(fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, loc="outside lower left", ncols=len(labels))
+    for name, (points, (answered, refused)) in gates.items():
+        refusals, answers = [p.false_refusals for p in points], [p.false_answers for p in points]
+        (line,) = axes[-1].step(refusals, answers, where="post", label=name)
+        axes[-1].plot(refused, answered, "o", color=line.get_color(), clip_on=False)
+    axes[-1].set(xlabel="false refusals", ylabel="false answers", xlim=(0, 0.5), ylim=(0, 1))
+    axes[-1].set_title("relevance gate; dots: as shipped", fontsize=10)
+    axes[-1].legend(fontsize=7)
     figure.savefig(file, dpi=120)
     plt.close(figure)

@@ -29,6 +29,8 @@ class Question:
     steps: frozenset[int] = frozenset()
     source: str | None = None
     """Where to look, for questions that bring their own documents."""
+    elsewhere: bool = False
+    """The public corpora have a page for it, though the demo runbooks have none."""
 
     @property
     def half(self) -> Half:
@@ -56,19 +58,30 @@ def corpora() -> Path | None:
 def golden() -> list[Question]:
     """Questions about the demo runbooks, as engineers type them."""
     return [
-        Question(row["id"], row["kind"], row["question"], row["runbook_id"], frozenset(row["steps"]))
+        Question(
+            row["id"],
+            row["kind"],
+            row["question"],
+            row["runbook_id"],
+            frozenset(row["steps"]),
+            elsewhere=row.get("elsewhere", False),
+        )
         for row in _rows(EVALUATION_DATA / "golden.jsonl")
     ]
 
 
 def alerts(folder: Path) -> list[Question]:
-    """What real alerts say, without their names; the answer is the page of the alert's name, in whichever corpus."""
+    """What real alerts say, without their names; the answer is the page of the alert's name, in whichever corpus.
+
+    The file names pages of the first corpus only (`runbook`); the second one has some more.
+    """
+    pages = {file.stem.casefold() for file in folder.rglob("*.md")}
     return [
         Question(
             row["alert"],
-            "alert" if row["runbook"] else "unanswerable",
+            "alert" if (page := row["alert"].casefold()) in pages else "unanswerable",
             without_name(f"{row['summary']} {row['description']}", row["alert"]),
-            row["alert"].casefold() if row["runbook"] else None,
+            page if page in pages else None,
         )
         for row in _rows(folder / "kube-prometheus-alerts.jsonl")
     ]

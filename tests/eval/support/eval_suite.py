@@ -11,7 +11,7 @@ import eval_ablation
 import eval_gate_measure as gates
 import eval_report
 from eval_answers import answerer, answers
-from eval_gate import Case, case_of, curve
+from eval_gate import Case, case_of, curve, rates
 from eval_index import Servers, build, corpus_runbooks, demo_runbooks, identifier_events, runbook_events
 from eval_judge import MISSING, Judge, Judged
 from eval_metrics import Figure, measure
@@ -24,11 +24,16 @@ from cairn_shared.events import Event
 
 Slices = dict[str, dict[str, Figure]]
 
+GATE_COLUMNS = ("relevance gate", "false answers", "false refusals", "least false answers at <= 5 % refusals")
+
 GOLDEN = "golden questions, demo runbooks"
 CROWDED = "golden questions, demo runbooks among both corpora"
 ALERTS = "real alerts, both corpora"
+ELSEWHERE = "questions asked of the other corpus"
 TAKEN_AWAY = "real alerts, their page taken away"
+WITHOUT_VECTORS = "all of these sets, words alone"
 IDENTIFIERS = "identifier table"
+SHORT = {GOLDEN: "golden", CROWDED: "crowded", ALERTS: "alerts"}
 
 TARGETS: tuple[tuple[str, str, float], ...] = (
     (ALERTS, "R@5", 0.98),
@@ -95,14 +100,16 @@ class Suite:
         results: eval_report.Results = {"when": self._stamp, "commit": _commit(), "sets": {}}
         sets = all_sets(self._console)
         indexes: dict[str, str] = {}
-        shipped: dict[str, list[Outcome]] = {}
+        asked: dict[str, dict[str, list[Outcome]]] = {}
         for number, (name, one) in enumerate(sets.items()):
             with self._console.status(f"{name}: indexing {len(one.events)} documents"):
                 indexes[name] = await build(servers, f"set_{number}", one.events)
-            results["sets"][name], shipped[name] = await self._systems(servers, name, one, indexes[name])
-        cases = await self._gate(servers, results, shipped, indexes)
+            results["sets"][name], asked[name] = await self._systems(servers, name, one, indexes[name])
+        cases = await self._gate(servers, results, {name: one["tm2c2"] for name, one in asked.items()}, indexes)
+        alone = [case for name in cases if name in asked for case in _cases(asked[name]["keyword only"], name)]
+        self._gate_alone(results, alone)
         if wanted.calibrate:
-            await self._calibrate(results, cases, indexes[GOLDEN], wanted.write)
+            await self._calibrate(results, cases, alone, indexes[GOLDEN], wanted.write)
         if wanted.ablate:
             del sets[IDENTIFIERS]
             results["ablation"] = await self._ablation(servers, sets, indexes)
@@ -111,27 +118,28 @@ class Suite:
         results["missed"] = missed(results)
         file = eval_report.save(self._folder, results, self._stamp)
         bars = {name: systems for name, systems in results["sets"].items() if name != IDENTIFIERS}
-        eval_report.plot(file.with_suffix(".png"), bars, {name: curve(chosen) for name, chosen in cases.items()})
+        gates_shown = {name: (curve(chosen), rates(chosen)) for name, chosen in cases.items()}
+        eval_report.plot(file.with_suffix(".png"), bars, gates_shown)
         self._console.print(f"results: {file}\nplot: {file.with_suffix('.png')}")
         return results
 
     async def _systems(
         self, servers: Servers, name: str, asked_of: Set, dsn: str
-    ) -> tuple[dict[str, Slices], list[Outcome]]:
-        """Every system on one set, and the outcomes of the one that is shipped."""
+    ) -> tuple[dict[str, Slices], dict[str, list[Outcome]]]:
+        """Every system on one set: its metrics and its outcomes."""
         systems: dict[str, Slices] = {}
-        shipped: list[Outcome] = []
+        found: dict[str, list[Outcome]] = {}
         async with retriever(dsn, servers.embedder) as asked:
             for system in SYSTEMS:
                 with self._console.status(f"{name}: {system.name}"):
                     outcomes = await asked.ask_all(asked_of.questions, asked_of.key, **system.request)
                 systems[system.name] = sliced(outcomes)
-                shipped = shipped or outcomes
+                found[system.name] = outcomes
         answerable = sum(question.answer is not None for question in asked_of.questions)
         before = (self._before.get("sets") or {}).get(name)
         eval_report.show_set(self._console, f"{name} ({answerable} with an answer)", systems, before)
         eval_report.show_kinds(self._console, f"{name}: tm2c2 by kind", systems["tm2c2"])
-        return systems, shipped
+        return systems, found
 
     async def _gate(
         self,
@@ -140,20 +148,34 @@ class Suite:
         shipped: Mapping[str, Sequence[Outcome]],
         indexes: Mapping[str, str],
     ) -> dict[str, list[Case]]:
-        cases = {name: [case_of(one) for one in shipped[name]] for name in (GOLDEN, ALERTS) if name in shipped}
+        cases = {name: _cases(shipped[name], name) for name in (GOLDEN, CROWDED, ALERTS) if name in shipped}
         if ALERTS in shipped:
+            ours, theirs = ([one.question for one in shipped[name]] for name in (GOLDEN, ALERTS))
+            with self._console.status(ELSEWHERE):
+                cases[ELSEWHERE] = [
+                    *await gates.nowhere(indexes[ALERTS], servers.embedder, ours),
+                    *await gates.nowhere(indexes[GOLDEN], servers.embedder, theirs),
+                ]
             with self._console.status(TAKEN_AWAY):
                 removed = await gates.leave_one_out(indexes[ALERTS], servers.embedder, shipped[ALERTS])
             cases[TAKEN_AWAY] = [*(case for case in cases[ALERTS] if case.answerable), *removed]
         results["gate"], rows = gates.as_shipped(cases)
-        columns = ("relevance gate", "false answers", "false refusals", "least false answers at <= 5 % refusals")
-        eval_report.show_rows(self._console, "relevance gate as shipped", columns, rows)
+        eval_report.show_rows(self._console, "relevance gate as shipped", GATE_COLUMNS, rows)
+        title = "relevance gate, test halves: false answers / false refusals by threshold"
+        eval_report.show_rows(self._console, title, ("threshold", *cases), gates.by_threshold(cases))
         return cases
 
-    async def _calibrate(self, results: eval_report.Results, cases: gates.Cases, dsn: str, write: str | None) -> None:
+    def _gate_alone(self, results: eval_report.Results, alone: Sequence[Case]) -> None:
+        figures, rows = gates.as_shipped({WITHOUT_VECTORS: alone})
+        results["gate"] |= figures
+        eval_report.show_rows(self._console, "relevance gate without vectors, as shipped", GATE_COLUMNS, rows)
+
+    async def _calibrate(
+        self, results: eval_report.Results, cases: gates.Cases, alone: Sequence[Case], dsn: str, write: str | None
+    ) -> None:
         """Fit on the dev halves of what is asked in earnest; pages taken away are only measured."""
-        asked = [case for name in (GOLDEN, ALERTS) for case in gates.half_of(cases.get(name, ()), "dev")]
-        numbers, rows = gates.calibrate(asked, cases)
+        asked = [case for name in cases if name != TAKEN_AWAY for case in gates.half_of(cases[name], "dev")]
+        numbers, rows = gates.calibrate(asked, gates.half_of(alone, "dev"), cases)
         fingerprint = await gates.fingerprint_of(dsn)
         results["calibration"] = {"fingerprint": fingerprint, **numbers}
         eval_report.show_rows(self._console, f"gate fitted for {fingerprint}", ("number", "value"), rows)
@@ -173,7 +195,7 @@ class Suite:
                     async with retriever(dsn, servers.embedder, variant.policy) as asked:
                         outcomes = await asked.ask_all(one.questions, one.key, **dict(variant.request))
                 table[variant.name][name] = sliced(outcomes)
-        columns = [f"{name}: {metric}" for name in sets for metric in eval_ablation.METRICS]
+        columns = [f"{SHORT[name]} {metric}" for name in sets for metric in eval_ablation.METRICS]
         rows = [
             [name, *(eval_ablation.cell(row[one]["all"], metric) for one in sets for metric in eval_ablation.METRICS)]
             for name, row in table.items()
@@ -205,6 +227,11 @@ class Suite:
         title = f"LLM judge ({judge.model}): {verdicts.judged} answers, {verdicts.unusable} verdicts unusable"
         rows = [[name, f"{value:.3f}"] for name, value in means.items()]
         eval_report.show_rows(self._console, title, ("metric", "mean"), rows)
+
+
+def _cases(outcomes: Sequence[Outcome], name: str) -> list[Case]:
+    """What the gate saw, without the questions that only the other documents of the set `name` answer."""
+    return [case_of(one) for one in outcomes if name != CROWDED or not one.question.elsewhere]
 
 
 def sliced(outcomes: Sequence[Outcome]) -> Slices:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -102,20 +103,24 @@ class PostgresIndex:
         asked = list(query.identifiers[: self._policy.candidates.identifier_limit])
         try:
             async with self._pool.acquire() as connection:
-                spelled = [word for group in query.spellings for word in group]
-                row = await connection.fetchrow(PREPARE, query.lexical_text, asked, MANY, spelled)
+                groups = [*query.spellings, query.fillers, query.joined]
+                words = [word for group in groups for word in group]
+                row = await connection.fetchrow(PREPARE, query.lexical_text, asked, MANY, words)
                 assert row is not None
                 state, lexemes = _state(row), [*row["lexemes"], *row["others"]]
-                frequencies = dict(zip(lexemes, row["frequencies"], strict=True))
+                frequencies = {one: n for one, n in zip(lexemes, row["frequencies"], strict=True) if one}
                 if events and lexemes and not (state.refreshed and state.chunks):
                     state, frequencies = await self._counted(connection, state, list(frequencies))
                 routes = await self._routes(connection, query)
         except Exception as exc:
             raise _ours(exc) from exc
+        *spellings, fillers, joined = _grouped(groups, row["others"])
         return Prepared(
             state=state,
             lexemes=tuple(row["lexemes"]),
-            spellings=_grouped(query.spellings, row["others"]),
+            spellings=tuple(spellings),
+            fillers=frozenset(fillers),
+            joined=frozenset(joined),
             event_frequencies={lexeme: n for lexeme, n in frequencies.items() if n},
             identifier_documents={one: n for one, n in zip(asked, row["holders"], strict=True) if n},
             routes=routes,
@@ -201,10 +206,10 @@ async def _end(transactions: Sequence[ReadTransaction]) -> None:
     await asyncio.gather(*(transaction.end() for transaction in transactions))
 
 
-def _grouped(groups: Sequence[Sequence[str]], lexemes: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def _grouped(groups: Sequence[Sequence[str]], lexemes: Sequence[str]) -> list[tuple[str, ...]]:
     """The lexemes of the words of `groups`, in their groups, each once."""
     rest = iter(lexemes)
-    return tuple(tuple(dict.fromkeys(one for _, one in zip(group, rest, strict=False) if one)) for group in groups)
+    return [tuple(dict.fromkeys(one for one in islice(rest, len(group)) if one)) for group in groups]
 
 
 def _state(row: Any) -> CorpusState:
