@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from cairn_gateway.accept import Accepter, AcceptPolicy
-from cairn_gateway.adapters.answerer import HttpAnswerer
+from cairn_gateway.adapters.answerer import HttpAnswerer, open_session
 from cairn_gateway.adapters.embedder import HttpEmbedder
 from cairn_gateway.adapters.kafka_events import KafkaPublisher
 from cairn_gateway.adapters.mongo_leases import MongoLeases
@@ -130,7 +130,8 @@ async def open_gateway(
         retriever_http = await stack.enter_async_context(
             open_client(settings.retriever_url, settings.retriever_timeout)
         )
-        answerer_http = await stack.enter_async_context(open_client(settings.answerer_url, settings.answerer_timeout))
+        answerer_http = await stack.enter_async_context(open_client(settings.answerer_url, TIMEOUT, connections=2))
+        answerer = HttpAnswerer(await stack.enter_async_context(open_session(settings.answerer_url)))
         embedder_http = await _open_embedder(settings, stack)
 
         publisher = KafkaPublisher(producer)
@@ -197,7 +198,7 @@ async def open_gateway(
                     group.create_task(part.run())
                 group.create_task(relay.run(term))
 
-        asking = Asking(HttpAnswerer(answerer_http), Revisions(store, clock), metrics)
+        asking = Asking(answerer, Revisions(store, clock), metrics, settings.ask_deadline)
         tools = ToolEndpoint(
             build_server(OwnKnowledge(asking, retriever, store), settings.app_version), settings.mcp_allowed_origins
         )
@@ -220,9 +221,7 @@ async def open_gateway(
             accepter=accepter,
             intake=Intake(accepter, _secrets(settings), DeclaredRepositories(declarations, hosts), metrics),
             repositories=repositories,
-            repository_verifier=RepositoryVerifier(
-                declarations, store, hosts, reconciler, timeout=settings.repo_timeout
-            ),
+            repository_verifier=RepositoryVerifier(declarations, store, hosts, reconciler),
             hosts=hosts,
             reconciler=reconciler,
             overview=Overview(

@@ -81,14 +81,11 @@ class RepositoryVerifier:
         runbooks: RunbookStore,
         hosts: Hosts,
         reconciler: Reconciler,
-        *,
-        timeout: float,
     ) -> None:
         self._repositories = repositories
         self._runbooks = runbooks
         self._hosts = hosts
         self._reconciler = reconciler
-        self._timeout = timeout
 
     async def verify(self, name: str) -> RepositoryComparison:
         """Compare the end of the branch with MongoDB, and MongoDB with the index.
@@ -100,7 +97,7 @@ class RepositoryVerifier:
         """
         declared = await self._repositories.get(name)
         declaration = declared.declaration
-        async with open_reader(self._hosts.access(declaration), self._timeout) as reader:
+        async with open_reader(self._hosts.access(declaration), self._hosts.settings) as reader:
             for _ in range(5):
                 head = await reader.head(declaration.branch)
                 files = selected(await reader.files(head.commit), declaration)

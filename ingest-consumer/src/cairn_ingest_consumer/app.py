@@ -189,9 +189,9 @@ async def _repository_handlers(
     sync = RepositorySync(
         RunbookStore(database, clock, policy),
         repositories,
-        open_reader,
+        partial(open_reader, settings=settings),
         clock,
-        SyncPolicy(budget=settings.repo_sync_budget, timeout=settings.repo_timeout),
+        SyncPolicy(budget=settings.repo_sync_budget),
     )
     hosts = Hosts(settings)
 
@@ -206,12 +206,12 @@ async def _repository_handlers(
             index,
             FetchStore(database, clock),
             hosts=hosts,
-            open_commits=open_commits,
+            open_commits=partial(open_commits, settings=settings),
             publish=publish,
             ledger=ledger,
             metrics=FetchMetrics(registry),
             clock=clock,
-            policy=FetchPolicy(most=settings.push_fetch_commits, timeout=settings.repo_timeout),
+            policy=FetchPolicy(most=settings.push_fetch_commits),
         ),
     }
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,12 @@ def make_handler(runbooks: RunbookStore, repositories: RepositoryStore, ledger: 
 
     def make(policy: SyncPolicy = SyncPolicy(), settings: RepositorySettings | None = None) -> SyncRepositories:
         clock = SystemClock()
+        settings = settings or RepositorySettings(allow_local_repos=True)
+        reader = partial(open_reader, settings=settings)
         return SyncRepositories(
-            RepositorySync(runbooks, repositories, open_reader, clock, policy),
+            RepositorySync(runbooks, repositories, reader, clock, policy),
             repositories,
-            hosts=Hosts(settings or RepositorySettings(allow_local_repos=True)),
+            hosts=Hosts(settings),
             ledger=ledger,
             metrics=SyncMetrics(CollectorRegistry()),
             clock=clock,

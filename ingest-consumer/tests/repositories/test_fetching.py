@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ def make(pool: Pool, fetches: FetchStore, clock: Clock, published: list[Event]) 
             index,
             fetches,
             hosts=Hosts(settings),
-            open_commits=open_commits,
+            open_commits=partial(open_commits, settings=settings),
             publish=publish,
             ledger=PostgresLedger(pool),
             metrics=FetchMetrics(CollectorRegistry()),

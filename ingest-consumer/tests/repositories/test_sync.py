@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -173,6 +174,28 @@ async def test_local_repositories_are_read_only_where_they_are_allowed(
 ) -> None:
     git.change({"a.md": text("A")})
     assert "ALLOW_LOCAL_REPOS" in await make_handler(settings=RepositorySettings()).run("ops")
+
+
+async def test_a_clone_over_its_limit_changes_nothing_and_names_the_setting(
+    git: GitTrees, runbooks: RunbookStore, repositories: RepositoryStore, make_handler: Make
+) -> None:
+    def limited(mebibytes: int) -> RepositorySettings:
+        return RepositorySettings(repo_hosts=url.split("/")[2], repo_clone_mib=mebibytes)
+
+    with git.served() as url:
+        await repositories.declare(Declaration(name="ops", url=url), by="test")
+        git.change({"a.md": text("A"), "b.md": text("B")})
+        await make_handler(settings=limited(1)).run("ops")
+        before = await tree_of(runbooks)
+        assert sorted(before) == ["a.md", "b.md"]
+        git.change({"a.md": text("A", "edited"), "b.md": None, "c.md": text("C"), "dump.bin": os.urandom(2_500_000)})
+        said = await make_handler(settings=limited(1)).run("ops")
+        assert said == "failed: the clone is over 1 MiB (REPO_CLONE_MIB)"
+        assert await tree_of(runbooks) == before
+        state = (await repositories.get("ops")).state
+        assert (state.error, state.failures) == ("the clone is over 1 MiB (REPO_CLONE_MIB)", 1)
+        await make_handler(settings=limited(50)).run("ops")
+        assert sorted(await tree_of(runbooks)) == ["a.md", "c.md"]
 
 
 async def test_a_sync_that_takes_too_long_goes_on_with_the_next(

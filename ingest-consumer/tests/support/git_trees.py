@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from dulwich.index import commit_tree
 from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.refs import Ref
 from dulwich.repo import Repo
+from dulwich.server import DictBackend
+from dulwich.web import make_wsgi_chain
 
 
 class GitTrees:
@@ -55,6 +61,25 @@ class GitTrees:
         """A force push: the branch ends at an earlier commit."""
         self.repository.refs[Ref(f"refs/heads/{branch}".encode())] = ObjectID(commit.encode())
         self.files = dict(dict(self.commits)[commit])
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        """The address of this repository over smart HTTP."""
+
+        class Quiet(WSGIRequestHandler):
+            def log_message(self, *_: object) -> None:
+                pass
+
+        backend = DictBackend(cast("dict[str, Any]", {"/ops/r.git": self.repository}))
+        server = make_server("127.0.0.1", 0, make_wsgi_chain(backend), handler_class=Quiet)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/ops/r.git"
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
 
     def blobs(self) -> dict[str, str]:
         """Blob ids by path, as git has them."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -22,11 +24,11 @@ from dulwich.web import make_wsgi_chain
 
 from cairn_shared.errors import Forbidden, TooLarge, TransientError, Unavailable
 from cairn_shared.repositories.forge import Forge
-from cairn_shared.repositories.git import RemoteGitReader, local_reader
+from cairn_shared.repositories.git import CloneLimits, RemoteGitReader, local_reader
 from cairn_shared.repositories.gitea import GiteaReader
 from cairn_shared.repositories.github import GitHubReader
 from cairn_shared.repositories.gitlab import GitLabReader
-from cairn_shared.repositories.hosts import Access
+from cairn_shared.repositories.hosts import Access, RepositorySettings
 from cairn_shared.repositories.readers import open_reader
 from cairn_shared.repositories.reading import BranchNotFound, Head, TreeFile
 
@@ -266,7 +268,7 @@ def served(bare: Repo) -> Iterator[str]:
 @pytest.mark.parametrize("remote", [False, True])
 async def test_git_is_read_from_a_folder_and_over_http(bare: Repo, served: str, remote: bool) -> None:
     access = Access("git", served if remote else f"file://{bare.path}", str(bare.path), None)
-    async with open_reader(access, 5) as reader:
+    async with open_reader(access, RepositorySettings(repo_timeout=5)) as reader:
         head = await reader.head("main")
         assert head.commit == bare.refs[Ref(b"refs/heads/main")].decode()
         files = {file.path: file for file in await reader.files(head.commit)}
@@ -276,6 +278,60 @@ async def test_git_is_read_from_a_folder_and_over_http(bare: Repo, served: str, 
             await reader.read(files["d/b.md"], 99)
         with pytest.raises(BranchNotFound):
             await reader.head("other")
+
+
+async def test_a_clone_that_is_too_large_is_left_and_its_folder_goes(
+    bare: Repo, served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    blob = Blob.from_string(os.urandom(3_000_000))
+    bare.object_store.add_object(blob)
+    commit = bare[bare.refs[Ref(b"refs/heads/main")]].copy()
+    assert isinstance(commit, Commit)
+    commit.tree = commit_tree(bare.object_store, [(b"big.bin", blob.id, 0o100644)])
+    bare.object_store.add_object(commit)
+    bare.refs[Ref(b"refs/heads/main")] = commit.id
+    for mebibytes in (1, 5):
+        reader = RemoteGitReader(served, None, 5, CloneLimits(mebibytes=mebibytes))
+        head = await reader.head("main")
+        if mebibytes == 1:
+            with pytest.raises(TooLarge, match=r"over 1 MiB \(REPO_CLONE_MIB\)"):
+                await reader.files(head.commit)
+        else:
+            assert [file.path for file in await reader.files(head.commit)] == ["big.bin"]
+        await reader.close()
+        assert list(tmp_path.glob("cairn-git-*")) == []
+
+
+async def test_a_server_that_drips_is_left_in_time() -> None:
+    class Dripping(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "application/x-git-upload-pack-advertisement")
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(b"001e# service=git-upload-pack\n0000")
+                for _ in range(200):
+                    self.wfile.write(b"0032" + b"a" * 40 + b" r/h\n")
+                    time.sleep(0.05)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Dripping)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        reader = RemoteGitReader(f"http://127.0.0.1:{server.server_port}/r.git", None, 5, CloneLimits(seconds=0.5))
+        begun = time.monotonic()
+        with pytest.raises(TransientError, match=r"over 0.5 s \(REPO_CLONE_TIMEOUT\)"):
+            await reader.head("main")
+        assert time.monotonic() - begun < 4
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 async def test_what_is_no_repository_is_said(tmp_path: Path, served: str) -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, TransientError
+from cairn_shared.kafka.progress import still_working
 from cairn_shared.retry import Backoff
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ async def ask(question: Callable[[], Awaitable[T]], clock: Clock, policy: AskPol
     """
     for attempt in range(1, policy.attempts + 1):
         try:
-            return await question()
+            answer = await question()
         except TransientError as exc:
             wait = exc.retry_after if exc.retry_after is not None else policy.backoff.delay(attempt)
             if attempt == policy.attempts or wait > policy.longest_wait:
@@ -50,6 +51,9 @@ async def ask(question: Callable[[], Awaitable[T]], clock: Clock, policy: AskPol
             await clock.sleep(wait)
         except CairnError as exc:
             raise HostFailed(exc) from exc
+        else:
+            still_working()
+            return answer
     raise AssertionError("unreachable")
 
 

@@ -33,7 +33,7 @@ from cairn_shared.repositories.hosts import Access, Hosts
 log = get_logger(__name__)
 
 T = TypeVar("T")
-OpenCommits = Callable[[Access, float], AbstractAsyncContextManager[CommitReader]]
+OpenCommits = Callable[[Access], AbstractAsyncContextManager[CommitReader]]
 Publish = Callable[[Event], Awaitable[None]]
 """Sends an event the ordinary way, through Kafka."""
 
@@ -51,7 +51,6 @@ class FetchPolicy:
     batch: int = 20
     concurrency: int = 5
     give_up: int = 24
-    timeout: float = 30.0
     asking: AskPolicy = field(default_factory=AskPolicy)
 
 
@@ -131,7 +130,7 @@ class FetchCommits:
         key = f"{run.home.source}|{run.cut.key()}"
         try:
             access = self._hosts.api(run.cut.host, run.cut.name)
-            async with self._open_commits(access, self._policy.timeout) as reader:
+            async with self._open_commits(access) as reader:
                 while await self._page(run, reader):
                     await self._fetches.save(key, run.fetch)
         except HostFailed as failure:

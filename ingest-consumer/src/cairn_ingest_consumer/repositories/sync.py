@@ -23,7 +23,7 @@ from cairn_shared.runbooks.model import MAX_MARKDOWN_BYTES
 from cairn_shared.runbooks.store import RunbookStore
 
 T = TypeVar("T")
-OpenReader = Callable[[Access, float], AbstractAsyncContextManager[RepositoryReader]]
+OpenReader = Callable[[Access], AbstractAsyncContextManager[RepositoryReader]]
 
 LOADER = "1"
 """Raise it when the loader reads the same file differently: every file is then written again."""
@@ -40,7 +40,6 @@ class SyncPolicy:
     concurrency: int = 6
     rounds: int = 5
     asking: AskPolicy = field(default_factory=AskPolicy)
-    timeout: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class RepositorySync:
         """
         branch = job.declaration.branch
         deadline = self._clock.monotonic() + self._policy.budget
-        async with self._open_reader(job.access, self._policy.timeout) as reader:
+        async with self._open_reader(job.access) as reader:
             head = await self._ask(lambda: reader.head(branch, job.known))
             outcome = Outcome(head.commit, head.etag)
             for _ in range(self._policy.rounds):

@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, Validati
 from cairn_shared.documents.commits import CommitFacts
 from cairn_shared.errors import TransientError
 from cairn_shared.repositories.forge import Forge, parsed
-from cairn_shared.repositories.hosts import Access
+from cairn_shared.repositories.hosts import Access, RepositorySettings
 from cairn_shared.repositories.readers import open_forge
 
 PAGE = 100
@@ -185,9 +185,9 @@ class GitLabCommits:
 
 
 @asynccontextmanager
-async def open_commits(access: Access, timeout: float) -> AsyncIterator[CommitReader]:
-    """A reader of the repository's commits; closed at the end. `timeout` in seconds, for one request."""
-    async with open_forge(access, timeout) as forge:
+async def open_commits(access: Access, settings: RepositorySettings) -> AsyncIterator[CommitReader]:
+    """A reader of the repository's commits; closed at the end."""
+    async with open_forge(access, settings.repo_timeout) as forge:
         match access.provider:
             case "gitlab":
                 yield GitLabCommits(forge, access.path)

@@ -9,7 +9,9 @@ import asyncio
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,6 +28,49 @@ from cairn_shared.errors import Forbidden, TooLarge, TransientError, Unavailable
 from cairn_shared.repositories.reading import BranchNotFound, Head, TreeFile
 
 T = TypeVar("T")
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class CloneLimits:
+    """What a clone may cost. `seconds` are those of the transfer as a whole, however slowly the bytes drip."""
+
+    mebibytes: int = 512
+    seconds: float = 120.0
+
+
+class _Spent:
+    """What one operation has cost so far."""
+
+    def __init__(self, limits: CloneLimits) -> None:
+        self._limits = limits
+        self._bytes = limits.mebibytes * MEBIBYTE
+        self._deadline = time.monotonic() + limits.seconds
+
+    def add(self, count: int) -> None:
+        self._bytes -= count
+        if self._bytes < 0:
+            raise TooLarge(f"the clone is over {self._limits.mebibytes} MiB (REPO_CLONE_MIB)", field="size")
+        if time.monotonic() > self._deadline:
+            # Trying again at once would take as long: the next sync does.
+            detail = f"the clone took over {self._limits.seconds:g} s (REPO_CLONE_TIMEOUT)"
+            raise TransientError(detail, retry_after=60.0)
+
+
+class _BoundedClient(HttpGitClient):
+    """Counts what it reads, of every answer: a list of references can be as endless as a pack."""
+
+    spent: _Spent
+
+    def _http_request(self, *args: Any, **kwargs: Any) -> Any:
+        response, read = super()._http_request(*args, **kwargs)
+
+        def bounded(size: int) -> bytes:
+            data = bytes(read(size))
+            self.spent.add(len(data))
+            return data
+
+        return response, bounded
 
 
 class GitReader:
@@ -93,12 +138,13 @@ def local_reader(path: str) -> GitReader:
 class RemoteGitReader:
     """A reader of a repository at an HTTP address: one branch, without history, in a folder that goes with it."""
 
-    def __init__(self, url: str, token: SecretStr | None, timeout: float) -> None:
+    def __init__(self, url: str, token: SecretStr | None, timeout: float, limits: CloneLimits = CloneLimits()) -> None:
         parts = urlsplit(url)
+        self._limits = limits
         self._path = parts.path
         # No retries and no redirects: a redirect comes back as an answer that is not 200, and nobody follows it.
         pool = PoolManager(retries=False)
-        self._client: Any = HttpGitClient(
+        self._client: Any = _BoundedClient(
             f"{parts.scheme}://{parts.netloc}",
             pool_manager=pool,
             timeout=timeout,
@@ -135,6 +181,7 @@ class RemoteGitReader:
             self._folder = None
 
     def _remote_head(self, branch: str) -> str:
+        self._client.spent = _Spent(self._limits)
         refs = self._client.get_refs(self._path.encode()).refs
         commit = refs.get(f"refs/heads/{branch}".encode())
         if commit is None:
@@ -142,6 +189,7 @@ class RemoteGitReader:
         return bytes(commit).decode()
 
     def _fetch(self, folder: str, commit: str) -> None:
+        self._client.spent = _Spent(self._limits)
         repository = Repo.init_bare(folder)
         try:
             self._client.fetch(

@@ -28,6 +28,10 @@ class RepositorySettings(Settings):
         str, Field(description="More hosts to clone from, separated by commas; host:port where it is not the default.")
     ] = ""
     allow_local_repos: Annotated[bool, Field(description="Allow file:// repositories.")] = False
+    repo_clone_mib: Annotated[
+        int, Field(ge=1, description="Largest clone of a `git` repository, in MiB on the wire.")
+    ] = 512
+    repo_clone_timeout: Annotated[float, Field(gt=0, description="Seconds that a clone may take.")] = 120.0
     repo_timeout: Annotated[float, Field(gt=0, description="Seconds for one request to a repository's host.")] = 30.0
 
 

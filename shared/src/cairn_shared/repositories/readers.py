@@ -11,30 +11,31 @@ from cairn_shared.repositories.forge import Forge
 from cairn_shared.repositories.gitea import GiteaReader
 from cairn_shared.repositories.github import GitHubReader
 from cairn_shared.repositories.gitlab import GitLabReader
-from cairn_shared.repositories.hosts import Access
+from cairn_shared.repositories.hosts import Access, RepositorySettings
 from cairn_shared.repositories.reading import RepositoryReader
 
 _AGENT = {"user-agent": "cairn"}
 
 
 @asynccontextmanager
-async def open_reader(access: Access, timeout: float) -> AsyncIterator[RepositoryReader]:
-    """A reader of the repository; closed at the end. `timeout` in seconds, for one request."""
+async def open_reader(access: Access, settings: RepositorySettings) -> AsyncIterator[RepositoryReader]:
+    """A reader of the repository; closed at the end."""
     if access.provider == "git":
         # dulwich is loaded by who clones only.
-        from cairn_shared.repositories.git import RemoteGitReader, local_reader
+        from cairn_shared.repositories.git import CloneLimits, RemoteGitReader, local_reader
 
+        limits = CloneLimits(settings.repo_clone_mib, settings.repo_clone_timeout)
         reader = (
             local_reader(access.path)
             if access.base.startswith("file:")
-            else RemoteGitReader(access.base, access.token, timeout)
+            else RemoteGitReader(access.base, access.token, settings.repo_timeout, limits)
         )
         try:
             yield reader
         finally:
             await reader.close()
         return
-    async with open_forge(access, timeout) as forge:
+    async with open_forge(access, settings.repo_timeout) as forge:
         match access.provider:
             case "gitlab":
                 yield GitLabReader(forge, access.path)
