@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,3 +33,12 @@ def report() -> Iterator[Report]:
     if report.rows:
         report.show()
         print(f"saved as {report.save().name} in bench-results/")
+
+
+@pytest.fixture(scope="package")
+def reference(stack: Stack, report: Report) -> None:
+    """A bare request to the gateway, which the other figures are compared with."""
+    from stack_load import measure, plan
+
+    health = replace(plan(stack, "/health", [], rate=200, seconds=5), method="GET")
+    report.reference = measure(report, "GET /health of the gateway, 200/s", health, "the reference").quantile(0.5)

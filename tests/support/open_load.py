@@ -33,6 +33,9 @@ class Plan:
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)
     each: Sequence[Mapping[str, str]] = ()
+    paths: Sequence[str] = ()
+    """Where each body goes, where that is not the path of `url`."""
+
     connections: int = 64
     keep: bool = False
     """Give the answers back too."""
@@ -116,8 +119,9 @@ def _requests(plan: Plan) -> list[bytes]:
         data = body.encode()
         extra = plan.each[number] if plan.each else {}
         headers = {"host": parts.netloc, "content-length": str(len(data)), **plan.headers, **extra}
+        path = plan.paths[number] if plan.paths else parts.path or "/"
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        made.append(f"{plan.method} {parts.path or '/'} HTTP/1.1\r\n{lines}\r\n".encode() + data)
+        made.append(f"{plan.method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + data)
     return made
 
 
