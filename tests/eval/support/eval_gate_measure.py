@@ -17,8 +17,11 @@ Cases = Mapping[str, Sequence[Case]]
 HALVES = ("dev", "test")
 FEATURES = ("cosine", "coverage", "gap")
 
-MOST_REFUSALS = 0.03
+MOST_REFUSALS = 0.02
 """Of questions to tune on: what others ask is refused more often than that, and the limit for those is 5 %."""
+
+MOST_REFUSALS_ALONE = 0.025
+"""The same without vectors, where words tell less."""
 
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -96,7 +99,7 @@ def calibrate(asked: Sequence[Case], alone: Sequence[Case], cases: Cases) -> tup
     """
     model = fit(asked)
     point = operating_point(curve(asked, validated(asked)), MOST_REFUSALS)
-    worded = operating_point(curve(alone, [case.features[1] for case in alone]), MOST_REFUSALS)
+    worded = operating_point(curve(alone, [case.features[1] for case in alone]), MOST_REFUSALS_ALONE)
     numbers = {"intercept": model.intercept, **dict(zip(FEATURES, model.weights, strict=True))}
     numbers |= {"threshold": point.threshold, "words_alone": worded.threshold}
     rows = [[name, f"{value:.4f}"] for name, value in numbers.items()]
