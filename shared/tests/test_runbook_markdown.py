@@ -260,6 +260,32 @@ class TestFrontMatter:
         assert load(f"---\n{yaml}\n---\nx\n").alerts == alerts
 
     @pytest.mark.parametrize(
+        ("yaml", "said"),
+        [
+            ("title: [1, 2]", "title is a list of things that are no text, so it is left out"),
+            ("title: {a: 1}", "title is a mapping, so it is left out"),
+            ("title: [A, B]", "title is a list, its first of 2 is taken"),
+            ("tags: 5", "tags is a number, taken as the text 5"),
+            ("tags: [a, {x: 1}, b]", "in tags a mapping is left out"),
+            ("alerts: [[A]]", "in alerts a list is left out"),
+            ("alerts: true", "alerts is true, so it is left out"),
+            ("severity: {}", "severity is a mapping, so it is left out"),
+            ("severity: false", "severity is false, so it is left out"),
+            ("owner: [[x]]", "owner is a list, so it is left out"),
+            ("title: T\nseverity: high\nservice: 3scale\nowners: [a]\ntags: a, b\nalerts: [{name: A}]\nlinks: x", None),
+            ("title:\ntags: []\nseverity: ''\nlinks: null\nseverity: 1", None),
+        ],
+    )
+    def test_what_makes_no_sense_is_said_and_the_file_taken(self, yaml: str, said: str | None) -> None:
+        warnings: list[str] = []
+        runbook = load_runbook(f"---\n{yaml}\n---\n# Heading\n\n1. look\n", runbook_id="r", warn=warnings.append)
+        assert [step.body for step in runbook.steps] == ["look"]
+        assert warnings == ([f"front matter: {said}"] if said else [])
+
+    def test_a_list_of_numbers_is_no_title(self) -> None:
+        assert load("---\ntitle: [1, 2]\n---\n# Heading\n\n1. look\n").title == "Heading"
+
+    @pytest.mark.parametrize(
         ("matter", "line"),
         [
             ("---\ntitle: a\nowner: b: c\n---\nx\n", "line 3"),

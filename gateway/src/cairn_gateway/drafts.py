@@ -21,11 +21,15 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Draft:
-    """A runbook to be written; `markdown` is its source, secrets redacted, if it came as Markdown."""
+    """A runbook to be written; `markdown` is its source, secrets redacted, if it came as Markdown.
+
+    `warnings`: what its author should know though it is taken.
+    """
 
     runbook: Runbook
     markdown: str | None
     keep_provenance: bool
+    warnings: tuple[str, ...] = ()
 
 
 def from_markdown(
@@ -47,8 +51,17 @@ def from_markdown(
         raise TooLarge(f"the Markdown is over {MAX_MARKDOWN_BYTES} bytes: divide it", field="markdown")
     reject_nul(text, "markdown")
     clean = redact(text)
-    runbook = load_runbook(clean, runbook_id=runbook_id, source=source or API, path=path, url=url, defaults=defaults)
-    return Draft(runbook, clean, keep_provenance=source is None)
+    warnings: list[str] = []
+    runbook = load_runbook(
+        clean,
+        runbook_id=runbook_id,
+        source=source or API,
+        path=path,
+        url=url,
+        defaults=defaults,
+        warn=warnings.append,
+    )
+    return Draft(runbook, clean, keep_provenance=source is None, warnings=tuple(warnings))
 
 
 def from_markdown_bytes(runbook_id: str, data: bytes, *, source: str | None, path: str | None) -> Draft:

@@ -93,6 +93,7 @@ async def _import(
         revision=written.revision,
         event_id=written.event_id,
         steps=len(written.runbook.steps),
+        warnings=list(draft.warnings),
     )
 
 

@@ -145,7 +145,9 @@ class FakeGateway:
             "id": runbook_id, "title": title, "markdown": markdown, "revision": revision, "path": path, "steps": 1,
             "service": None, "severity": None, "event_id": event_id,
         }  # fmt: skip
-        return {"id": runbook_id, "status": status, "revision": revision, "event_id": event_id, "steps": 1}
+        warnings = ["front matter: severity is a mapping, so it is left out"] if "severity: {}" in markdown else []
+        stored = {"id": runbook_id, "status": status, "revision": revision, "event_id": event_id, "steps": 1}
+        return stored | {"warnings": warnings}
 
     def put_runbooks(self, seen: Seen, runbook_id: str) -> Reply:
         old = self.runbooks.get(runbook_id)
@@ -263,7 +265,9 @@ class FakeGateway:
         setting = {"path": "/webhooks/github", "events": "push", "content_type": "application/json"}
         state: Json = {
             "commit": "0123456789abcdef", "files": 3, "written": 2, "deleted": 1, "event_ids": [], "error": self.sync_error,
-            "skipped": [{"path": "x.md", "reason": "empty"}], "synced_at": "2026-01-11T02:14:00Z", "retry_at": None,
+            "skipped": [{"path": "x.md", "reason": "empty"}],
+            "warned": [{"path": "y.md", "blob": "b", "warnings": ["front matter: tags is a mapping, so it is left out"]}],
+            "synced_at": "2026-01-11T02:14:00Z", "retry_at": None,
         }  # fmt: skip
         webhook = None if body["url"].startswith("file:") else setting | {"setting": "GITHUB_WEBHOOK_SECRET"}
         self.repos[body["name"]] = body | {"webhook": webhook, "state": state, "origin": "api"}

@@ -46,6 +46,19 @@ def test_every_file_is_loaded_or_listed_with_its_reason(gateway: FakeGateway, ca
     assert gateway.runbooks["b-c"]["markdown"] == "# b/c.markdown\n\n1. Look.\n"
 
 
+def test_what_was_left_out_of_a_file_is_said_where_its_author_sees_it(
+    gateway: FakeGateway, cairn: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "odd.md"
+    file.write_text("---\nseverity: {}\n---\n# Odd\n\n1. Look.\n")
+    warning = "front matter: severity is a mapping, so it is left out"
+    result = cairn("import", str(tmp_path))
+    assert f"odd.md\t{warning}" in result.stdout
+    assert result.exit_code == 0
+    assert json.loads(cairn("import", str(tmp_path), "--json").stdout)["files"][0]["warnings"] == [warning]
+    assert warning in cairn("runbooks", "put", str(file)).stderr
+
+
 def test_importing_again_changes_nothing_and_an_edit_changes_one(
     gateway: FakeGateway, cairn: Run, folder: Path
 ) -> None:

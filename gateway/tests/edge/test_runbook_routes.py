@@ -51,6 +51,7 @@ async def test_a_markdown_runbook_is_created_read_back_and_listed(client: httpx.
         "title": "Redis out of memory",
         "service": "redis",
         "steps": 2,
+        "warnings": [],
     }
     read = (await client.get("/runbooks/redis-oom")).json()
     assert [step["body"].splitlines()[0] for step in read["steps"]] == [
@@ -238,6 +239,19 @@ async def test_an_import_says_of_each_file_what_became_of_it(client: httpx.Async
         "huge.md": "markdown",
     }
     assert all(result["reason"] for result in results.values() if result["status"] == "rejected")
+
+
+async def test_front_matter_that_makes_no_sense_is_said_and_the_runbook_taken(client: httpx.AsyncClient) -> None:
+    markdown = "---\ntitle: [1, 2]\nseverity: {}\n---\n# Real title\n\n1. Look.\n"
+    said = [
+        "front matter: title is a list of things that are no text, so it is left out",
+        "front matter: severity is a mapping, so it is left out",
+    ]
+    put = await client.put("/runbooks/odd", content=markdown, headers={"content-type": "text/markdown"})
+    assert (put.status_code, put.json()["title"], put.json()["warnings"]) == (201, "Real title", said)
+    again = await client.put("/runbooks/odd", json={"markdown": markdown, "title": "x"})
+    assert again.json()["warnings"] == said
+    assert (await import_(client, {"a.md": markdown, "b.md": "# B\n\n1. Look.\n"}))[0]["warnings"] == said
 
 
 async def test_importing_again_changes_only_what_changed(client: httpx.AsyncClient) -> None:

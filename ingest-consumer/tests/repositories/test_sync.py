@@ -127,6 +127,22 @@ async def test_bad_files_are_reported_and_harm_no_other(
     assert list(await tree_of(runbooks)) == ["good.md"]
 
 
+async def test_warnings_of_a_file_stay_until_the_file_changes(
+    git: GitTrees, declared: Declaration, repositories: RepositoryStore, make_handler: Make
+) -> None:
+    async def warned() -> dict[str, list[str]]:
+        await make_handler().run("ops")
+        return {one.path: one.warnings for one in (await repositories.get("ops")).state.warned}
+
+    git.change({"a.md": "---\nseverity: {}\n---\n" + text("A"), "b.md": text("B")})
+    told = {"a.md": ["front matter: severity is a mapping, so it is left out"]}
+    assert await warned() == told
+    git.change({"b.md": text("B", "edited")})
+    assert await warned() == told, "another file changed"
+    git.change({"a.md": "---\nseverity: high\n---\n" + text("A")})
+    assert await warned() == {}
+
+
 async def test_an_id_that_belongs_to_somebody_else_is_not_taken(
     git: GitTrees, declared: Declaration, runbooks: RunbookStore, repositories: RepositoryStore, make_handler: Make
 ) -> None:
@@ -231,7 +247,7 @@ async def test_a_new_loader_reads_every_file_again(
     monkeypatch.setattr("cairn_ingest_consumer.repositories.sync.load_runbook", other)
     await make_handler().run("ops")
     assert read == []
-    monkeypatch.setattr(handler_module, "LOADER", "2")
+    monkeypatch.setattr(handler_module, "LOADER", "next")
     await make_handler().run("ops")
     assert sorted(read) == ["a.md", "b.md"]
     assert (await runbooks.get("ops.a")).runbook.title == "New A"

@@ -19,7 +19,7 @@ BATCH_TIMEOUT = 120.0
 
 @dataclass(frozen=True)
 class FileResult:
-    """What became of one file; `reason` is set when it was rejected."""
+    """What became of one file; `reason` is set when it was rejected, `warnings` are about what was left out of it."""
 
     path: str
     status: str
@@ -28,6 +28,7 @@ class FileResult:
     event_id: str | None = None
     reason: str | None = None
     field: str | None = None
+    warnings: Sequence[str] = ()
 
 
 @dataclass

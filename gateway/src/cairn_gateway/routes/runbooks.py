@@ -84,7 +84,7 @@ async def put_runbook(
     response.headers["ETag"] = etag(written.revision)
     if written.created:
         response.headers["Location"] = f"/runbooks/{runbook_id}"
-    return RunbookWritten.of(written)
+    return RunbookWritten.of(written, draft.warnings)
 
 
 async def _draft(runbook_id: str, request: Request, source: str | None, path: str | None) -> Draft:

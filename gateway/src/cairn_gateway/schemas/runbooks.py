@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -61,9 +62,12 @@ class RunbookWritten(BaseModel):
     title: str
     service: str | None
     steps: Annotated[int, Field(description="How many steps it has.")]
+    warnings: Annotated[
+        list[str], Field(description="What its author should know though it was taken: front matter left out.")
+    ] = []
 
     @classmethod
-    def of(cls, written: Written) -> RunbookWritten:
+    def of(cls, written: Written, warnings: Sequence[str] = ()) -> RunbookWritten:
         """From the store's answer."""
         runbook = written.runbook
         return cls(
@@ -76,6 +80,7 @@ class RunbookWritten(BaseModel):
             title=runbook.title,
             service=runbook.service,
             steps=len(runbook.steps),
+            warnings=list(warnings),
         )
 
 
@@ -199,7 +204,7 @@ class ImportBody(Body):
 
 
 class ImportResult(BaseModel):
-    """What became of one file; `reason` and `field` when it was rejected."""
+    """What became of one file; `reason` and `field` when it was rejected, `warnings` when it was taken all the same."""
 
     path: str
     id: str | None = None
@@ -209,6 +214,7 @@ class ImportResult(BaseModel):
     steps: int | None = None
     reason: str | None = None
     field: str | None = None
+    warnings: list[str] = []
 
 
 class ImportAnswer(BaseModel):

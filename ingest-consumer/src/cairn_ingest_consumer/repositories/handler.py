@@ -131,6 +131,7 @@ class SyncRepositories:
             access,
             known=Head(state.commit, state.etag) if same and state.commit else None,
             unreadable={one.path: one for one in state.skipped if one.blob and state.loader == LOADER},
+            warned=state.warned,
             again_from=(state.resume or "") if state.loader not in {None, LOADER} else None,
         )
         return await self._sync.sync(job)
@@ -151,6 +152,7 @@ def _state(declared: Declared, outcome: Outcome, started: datetime, now: datetim
         written=outcome.written,
         deleted=outcome.deleted,
         skipped=sorted(outcome.skipped.values(), key=lambda one: one.path),
+        warned=sorted(outcome.warned.values(), key=lambda one: one.path),
         event_ids=[str(one) for one in outcome.event_ids],
         started_at=started,
         synced_at=None if left else now,

@@ -15,7 +15,7 @@ from cairn_ingest_consumer.repositories.plan import Plan, plan, writer
 from cairn_shared.clock import Clock
 from cairn_shared.errors import InvalidInput, NotFound
 from cairn_shared.repositories.hosts import Access
-from cairn_shared.repositories.model import Declaration, Skipped, page_url
+from cairn_shared.repositories.model import Declaration, Skipped, Warned, page_url
 from cairn_shared.repositories.reading import MAX_FILES, Head, RepositoryReader, TreeFile, selected
 from cairn_shared.repositories.store import RepositoryStore
 from cairn_shared.runbooks.markdown import decode_markdown, load_runbook
@@ -25,7 +25,7 @@ from cairn_shared.runbooks.store import RunbookStore
 T = TypeVar("T")
 OpenReader = Callable[[Access], AbstractAsyncContextManager[RepositoryReader]]
 
-LOADER = "1"
+LOADER = "2"
 """Raise it when the loader reads the same file differently: every file is then written again."""
 
 
@@ -50,6 +50,7 @@ class Job:
     access: Access
     known: Head | None = None
     unreadable: Mapping[str, Skipped] = field(default_factory=dict)
+    warned: Sequence[Warned] = ()
     again_from: str | None = None
 
 
@@ -64,6 +65,7 @@ class Outcome:
     deleted: int = 0
     left: set[str] = field(default_factory=set)
     skipped: dict[str, Skipped] = field(default_factory=dict)
+    warned: dict[str, Warned] = field(default_factory=dict)
     event_ids: list[uuid.UUID] = field(default_factory=list)
 
 
@@ -98,7 +100,7 @@ class RepositorySync:
         deadline = self._clock.monotonic() + self._policy.budget
         async with self._open_reader(job.access) as reader:
             head = await self._ask(lambda: reader.head(branch, job.known))
-            outcome = Outcome(head.commit, head.etag)
+            outcome = Outcome(head.commit, head.etag, warned={one.path: one for one in job.warned})
             for _ in range(self._policy.rounds):
                 outcome.commit, outcome.etag = head.commit, head.etag
                 await self._round(job, reader, head, outcome, deadline)
@@ -127,6 +129,8 @@ class RepositorySync:
             await self._ask(lambda: reader.files(head.commit))  # readers read files of the tree that they gave
         outcome.files = len(tree)
         outcome.left.clear()
+        blobs = {file.path: file.blob for file in tree}
+        outcome.warned = {path: one for path, one in outcome.warned.items() if blobs.get(path) == one.blob}
         outcome.skipped = {one.path: one for one in found.skipped}
         limit = asyncio.Semaphore(self._policy.concurrency)
 
@@ -168,6 +172,7 @@ class RepositorySync:
 
     async def _write(self, job: Job, reader: RepositoryReader, identity: str, file: TreeFile, outcome: Outcome) -> None:
         declaration = job.declaration
+        warnings: list[str] = []
         try:
             data = await self._ask(lambda: reader.read(file, MAX_MARKDOWN_BYTES))
             text = decode_markdown(data)
@@ -180,6 +185,7 @@ class RepositorySync:
                 commit=outcome.commit,
                 blob=file.blob,
                 url=page_url(declaration, job.access.provider, file.path),
+                warn=warnings.append,
             )
             written = await self._runbooks.put(runbook, markdown=text, by=writer(declaration.name))
         except HostFailed as exc:
@@ -189,6 +195,8 @@ class RepositorySync:
         except InvalidInput as exc:
             await self._skip(declaration, identity, file, exc.detail, outcome)
         else:
+            if warnings:
+                outcome.warned[file.path] = Warned(path=file.path, blob=file.blob, warnings=warnings)
             if written.changed:
                 outcome.written += 1
                 outcome.event_ids.append(written.event_id)

@@ -85,6 +85,14 @@ class Skipped(BaseModel):
     blob: str | None = None
 
 
+class Warned(BaseModel):
+    """A file that was taken though its author should know something. It holds for this `blob`."""
+
+    path: str
+    blob: str
+    warnings: list[str]
+
+
 class SyncState(BaseModel):
     """What became of the last sync. `error` is None when it ended well."""
 
@@ -97,6 +105,7 @@ class SyncState(BaseModel):
     written: int = 0
     deleted: int = 0
     skipped: list[Skipped] = []
+    warned: Annotated[list[Warned], Field(description="Files with front matter that was left out.")] = []
     event_ids: Annotated[list[str], Field(description="What makes the last changes searchable.")] = []
     started_at: datetime | None = None
     synced_at: datetime | None = None

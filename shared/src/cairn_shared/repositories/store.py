@@ -13,7 +13,7 @@ from cairn_shared.repositories.reading import TreeFile
 
 REPOSITORIES, TREES = "repositories", "repository_trees"
 INDEXES = (Index("by_url", (("removed", 1), ("canonical_url", 1))),)
-MAX_SKIPPED = 200
+MAX_SKIPPED = MAX_WARNED = 200
 MAX_EVENT_IDS = 2000
 
 
@@ -108,7 +108,11 @@ class RepositoryStore:
     async def save_state(self, name: str, state: SyncState) -> None:
         """Keep what a sync came to."""
         bounded = state.model_copy(
-            update={"skipped": state.skipped[:MAX_SKIPPED], "event_ids": state.event_ids[:MAX_EVENT_IDS]}
+            update={
+                "skipped": state.skipped[:MAX_SKIPPED],
+                "warned": state.warned[:MAX_WARNED],
+                "event_ids": state.event_ids[:MAX_EVENT_IDS],
+            }
         )
         with mongo.translated():
             await self._collection.update_one({"_id": name}, {"$set": {"state": bounded.model_dump(mode="python")}})

@@ -24,7 +24,10 @@ MAX_ITEM_LENGTH = 2000
 
 @dataclass(frozen=True)
 class FrontMatter:
-    """What a file says about itself; `end` is the number of lines that it takes up, delimiters included."""
+    """What a file says about itself; `end` is the number of lines that it takes up, delimiters included.
+
+    `warnings` are for the author: values that make no sense where they stand, and what became of them.
+    """
 
     title: str | None = None
     service: str | None = None
@@ -34,13 +37,14 @@ class FrontMatter:
     alerts: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     end: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 def read_front_matter(lines: list[str]) -> FrontMatter:
     """The front matter of a file given as its lines; an empty one where there is none.
 
-    Fields are taken where they can be read and left out where their type makes no sense: only a syntax error
-    refuses the file.
+    Fields are taken where they can be read and left out, with a warning, where their type makes no sense: only a
+    syntax error refuses the file.
 
     Raises:
         InvalidInput: it cannot be parsed; the detail names the line in the file.
@@ -101,11 +105,23 @@ def _key(name: str) -> str:
 
 
 def _fields(data: dict[str, Any], end: int) -> FrontMatter:
+    warnings: list[str] = []
+
     def first(*names: str) -> str | None:
-        return next((texts[0] for name in names if (texts := _texts(data.get(name), split=False))), None)
+        for name in names:
+            texts = _texts(data.get(name), split=False)
+            warnings.extend(_about_one(name, data.get(name), texts))
+            # A list of several things that are no text is no name for anything.
+            if texts and not (isinstance(data[name], list) and not _only_text(data[name])):
+                return texts[0]
+        return None
 
     def every(*names: str, split: bool = True) -> tuple[str, ...]:
-        found = [text for name in names for text in _texts(data.get(name), split=split)]
+        found: list[str] = []
+        for name in names:
+            texts = _texts(data.get(name), split=split)
+            warnings.extend(_about_many(name, data.get(name), texts))
+            found += texts
         return tuple(dict.fromkeys(found))[:MAX_ITEMS]
 
     return FrontMatter(
@@ -117,7 +133,50 @@ def _fields(data: dict[str, Any], end: int) -> FrontMatter:
         alerts=every("alerts", "alert", "alertname", "alertnames", "alert_name", "alert_names"),
         links=every("runbook_url", "runbook_urls", "links", "link", "aliases", "url", split=False),
         end=end,
+        warnings=tuple(f"front matter: {warning}" for warning in warnings),
     )
+
+
+def _about_one(name: str, value: Any, texts: list[str]) -> list[str]:
+    """What to say of a value where one text is wanted."""
+    if value is None or (isinstance(value, str | list) and not value):
+        return []
+    if isinstance(value, list) and texts and not _only_text(value):
+        return [f"{name} is a list of things that are no text, so it is left out"]
+    if not texts and not isinstance(value, str):
+        return [f"{name} is {_kind(value)}, so it is left out"]
+    return [f"{name} is a list, its first of {len(texts)} is taken"] if len(texts) > 1 else []
+
+
+def _about_many(name: str, value: Any, texts: list[str]) -> list[str]:
+    """What to say of a value where texts are wanted."""
+    if isinstance(value, list):
+        lost = [item for item in value[:MAX_ITEMS] if item is not None and not _texts_of_item(item)]
+        more = [f"{name} has {len(value)} items, {MAX_ITEMS} are taken"] if len(value) > MAX_ITEMS else []
+        return [*([f"in {name} {_kind(lost[0])} is left out"] if lost else []), *more]
+    if value is None or isinstance(value, str):
+        return []
+    if not texts:
+        return [f"{name} is {_kind(value)}, so it is left out"]
+    return [] if isinstance(value, dict) else [f"{name} is {_kind(value)}, taken as the text {texts[0]}"]
+
+
+def _only_text(items: list[Any]) -> bool:
+    return len(items) == 1 or all(isinstance(item, str | dict) for item in items)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    return "a number" if isinstance(value, int | float) else "a date" if isinstance(value, date) else "no text"
+
+
+def _texts_of_item(item: Any) -> list[str]:
+    return [] if isinstance(item, list) else _texts(item, split=False)
 
 
 def _texts(value: Any, *, split: bool) -> list[str]:

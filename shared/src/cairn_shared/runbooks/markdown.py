@@ -8,6 +8,7 @@ items, `#` inside fences, setext headings, Hugo shortcodes, comments, templates,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -75,6 +76,7 @@ def load_runbook(
     blob: str | None = None,
     url: str | None = None,
     defaults: RunbookDefaults = NO_DEFAULTS,
+    warn: Callable[[str], object] = lambda _: None,
 ) -> Runbook:
     """The runbook that `text` is.
 
@@ -91,6 +93,7 @@ def load_runbook(
         blob: the blob id of the file.
         url: where a person can read it.
         defaults: what holds where the file says nothing.
+        warn: is told what the author should know though the file is taken.
 
     Raises:
         TooLarge: over `MAX_MARKDOWN_BYTES` or `MAX_LINES`.
@@ -105,6 +108,8 @@ def load_runbook(
     if len(lines) > MAX_LINES:
         raise TooLarge(f"the text has over {MAX_LINES} lines: split it", field=FIELD)
     matter = read_front_matter(lines)
+    for warning in matter.warnings:
+        warn(warning)
     parser = block_parser()
     lines = [""] * matter.end + remove_noise(lines[matter.end :], parser)
     outline = read_outline(lines, parser)

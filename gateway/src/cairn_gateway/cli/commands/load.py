@@ -93,7 +93,7 @@ def seed(
     else:
         for name, counted in counts.items():
             _show_counts(f"{name}: ", counted)
-        _show_rejected(summary)
+        _show_files(summary)
         indexing.show(waited)
     if summary.rejected():
         raise Rejected(f"{len(summary.rejected())} runbooks were rejected")
@@ -127,7 +127,7 @@ def _note_once() -> Callable[[Unreachable], None]:
 
 def _show(summary: Summary, waited: Waited | None) -> None:
     _show_counts(f"{len(summary.files)} files: ", summary.counts())
-    _show_rejected(summary)
+    _show_files(summary)
     indexing.show(waited)
 
 
@@ -141,7 +141,11 @@ def _show_counts(start: str, counts: Mapping[str, int]) -> None:
     screen.say(Text.assemble(start, Text(", ").join(parts)))
 
 
-def _show_rejected(summary: Summary) -> None:
+def _show_files(summary: Summary) -> None:
+    """What the authors of the files should know."""
+    warned = [(file.path, warning) for file in summary.files for warning in file.warnings]
+    if warned:
+        screen.table(("Taken, but", "Warning"), warned)
     rows = [(file.path, file.reason or file.field or "no reason given") for file in summary.rejected()]
     if rows:
         screen.table(("Rejected", "Reason"), rows)

@@ -89,7 +89,7 @@ def list_repos(as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show(name: str, as_json: AsJson = False) -> None:
-    """Show a repository, its webhook, and the files that are no runbooks."""
+    """Show a repository, its webhook, the files that are no runbooks, and warnings about those that are."""
     with connect() as cairn:
         response = cairn.request("GET", f"/repos/{segment(name)}")
         repo = as_object(response)
@@ -100,7 +100,7 @@ def show(name: str, as_json: AsJson = False) -> None:
         state = ("commit", "files", "synced_at", "error", "retry_at")
         screen.facts({member: repo[member] for member in members} | {member: repo["state"][member] for member in state})
         _show_webhook(cairn, repo)
-    _show_skipped(repo)
+    _show_files(repo)
 
 
 @app.command("rm")
@@ -140,7 +140,7 @@ def sync(
         for repo in repos:
             state = repo["state"]
             screen.say(f"{repo['name']}: {state['error'] or _outcome(state)}", style=screen.mood(not state["error"]))
-            _show_skipped(repo)
+            _show_files(repo)
     if failed := [repo["name"] for repo in repos if repo["state"]["error"]]:
         raise Negative(f"not synced: {', '.join(failed)}")
 
@@ -177,7 +177,11 @@ def _show_webhook(cairn: Cairn, repo: Json) -> None:
         screen.note("the provider needs an address under which it reaches this machine", style="yellow")
 
 
-def _show_skipped(repo: Json) -> None:
+def _show_files(repo: Json) -> None:
+    """What the authors of the files should know."""
     rows = [(file["path"], file["reason"]) for file in repo["state"]["skipped"]]
     if rows:
         screen.table(("Skipped", "Reason"), rows)
+    warned = [(file["path"], warning) for file in repo["state"].get("warned", []) for warning in file["warnings"]]
+    if warned:
+        screen.table(("Taken, but", "Warning"), warned)

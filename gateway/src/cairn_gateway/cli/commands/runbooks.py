@@ -111,6 +111,8 @@ def put(
         screen.raw(response.content)
     else:
         screen.say(f"{stored['id']} revision {stored['revision']} {stored['status']}, {stored['steps']} steps")
+        for warning in stored.get("warnings", []):
+            screen.note(warning, style="yellow")
         indexing.show(waited)
     indexing.require_complete(waited)
 
