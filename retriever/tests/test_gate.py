@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cairn_retriever.gate import confidence, judge, policy_for
+from cairn_retriever.gate import Names, confidence, judge, policy_for
 from cairn_retriever.model import Evidence
 from cairn_retriever.policy import GatePolicy
 from cairn_shared.api.search import Gate
@@ -19,38 +19,42 @@ FAR = Evidence(cosine=0.3, coverage=0.1, gap=0.02)
 NEAR = Evidence(cosine=0.8, coverage=0.9, gap=0.2)
 
 
-def gate(**seen: Any) -> Gate:
-    nothing: dict[str, Any] = {
-        "runbooks": FAR,
-        "events": None,
-        "asked": [],
-        "found": [],
-        "naming": [],
-        "routed": False,
-        "policy": POLICY,
-    }
-    return judge(**nothing | seen)
+def gate(runbooks: Evidence | None = FAR, events: Evidence | None = None, **names: Any) -> Gate:
+    nothing: dict[str, Any] = {"asked": [], "found": [], "naming": frozenset(), "joined": [], "routed": False}
+    return judge(runbooks, events, Names(**nothing | names), POLICY)
+
+
+def named(name: str, **more: Any) -> Gate:
+    """`name` is found in few documents."""
+    return gate(asked=[name], found=[name], naming=frozenset({name}), **more)
 
 
 def test_neither_near_nor_worded_is_refused() -> None:
     assert not gate().enough
 
 
-@pytest.mark.parametrize(
-    "seen",
-    [{"routed": True}, {"found": ["proj-123"], "naming": ["proj-123"]}, {"runbooks": NEAR}, {"events": NEAR}],
-)
-def test_exact_or_near_is_enough(seen: dict[str, Any]) -> None:
+@pytest.mark.parametrize("seen", [{"routed": True}, {"runbooks": NEAR}, {"events": NEAR}])
+def test_led_to_or_near_is_enough(seen: dict[str, Any]) -> None:
     assert gate(**seen).enough
 
 
-def test_an_identifier_that_is_everywhere_names_nothing() -> None:
-    assert not gate(found=["proj-123"], naming=[]).enough
+@pytest.mark.parametrize("key", ["proj-123", "ora-00600", "deadbeef01", "pg_promote"])
+def test_a_key_is_enough(key: str) -> None:
+    assert named(key).enough
+
+
+def test_a_camel_case_name_is_a_key() -> None:
+    assert named("replsetresizeoplog", joined=["replsetresizeoplog"]).enough
+
+
+def test_a_key_that_many_documents_hold_names_nothing() -> None:
+    assert not gate(asked=["proj-123"], found=["proj-123"]).enough
 
 
 @pytest.mark.parametrize("word", ["502", "binary", "x509", "0.0.0.0", "--type"])
-def test_an_identifier_that_is_also_said_of_other_things_names_nothing(word: str) -> None:
-    assert not gate(found=[word], naming=[word]).enough
+def test_a_name_that_is_also_said_of_other_things_needs_the_rest_of_the_question(word: str) -> None:
+    assert not named(word).enough
+    assert named(word, runbooks=replace(FAR, coverage=1.0)).enough
 
 
 def test_nothing_found_is_never_enough() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cairn_retriever.model import Evidence
@@ -46,40 +46,47 @@ def confidence(evidence: Evidence, policy: GatePolicy) -> float:
     return 1.0 / (1.0 + math.exp(-logit))
 
 
-_KEY = re.compile(r"(?=.*\d)(?=.*[a-z]).{5,}")
-"""Identifiers that can only be a key: a ticket, an error code, a commit. Others (`502`, `binary`) are also said of
-other things, and count as words."""
+_KEY = re.compile(r"(?=.*\d)(?=.*[a-z]).{5,}|\w+_\w+")
 
 
-def names_exactly(found: Sequence[str], naming: Sequence[str]) -> bool:
-    """Whether a key of the query was found that few documents hold."""
-    return any(one in naming and _KEY.fullmatch(one) for one in found)
+@dataclass(frozen=True)
+class Names:
+    """What a query names, and what of it was found."""
+
+    asked: Sequence[str]
+    """The identifiers of the query."""
+    found: Sequence[str]
+    """Those that some candidate holds."""
+    naming: frozenset[str]
+    """Those that few documents hold."""
+    joined: Sequence[str]
+    """CamelCase names."""
+    routed: bool
+    """An alert or an address led to a runbook that is among the candidates."""
+
+    def certain(self, coverage: float, policy: GatePolicy) -> bool:
+        """Whether there is an answer whatever the vectors say.
+
+        A runbook that the query leads to; a key that few documents hold (a ticket, an error code, a commit, a setting);
+        or any other name of few (`502`, `MISCONF`) when the page holds all the rest that is asked, too.
+        """
+        named = [one for one in self.found if one in self.naming]
+        keys = [one for one in named if one in self.joined or _KEY.fullmatch(one)]
+        return self.routed or bool(keys) or (bool(named) and coverage >= policy.whole)
 
 
-def judge(
-    *,
-    runbooks: Evidence | None,
-    events: Evidence | None,
-    asked: Sequence[str],
-    found: Sequence[str],
-    naming: Sequence[str],
-    routed: bool,
-    policy: GatePolicy,
-) -> Gate:
-    """What the gate saw, and whether it is enough.
-
-    Enough is an exact route, a key that few documents hold, or evidence in either half of the corpus.
-    """
+def judge(runbooks: Evidence | None, events: Evidence | None, names: Names, policy: GatePolicy) -> Gate:
+    """What the gate saw, and whether it is enough: certainty, or evidence in either half of the corpus."""
     halves = [half for half in (runbooks, events) if half is not None]
     cosines = [half.cosine for half in halves if half.cosine is not None]
+    coverage = max((half.coverage for half in halves), default=0.0)
     believed = max((confidence(half, policy) for half in halves), default=0.0)
-    named = names_exactly(found, naming)
     return Gate(
         best_cosine=max(cosines) if cosines else None,
-        best_coverage=round(max((half.coverage for half in halves), default=0.0), 6),
+        best_coverage=round(coverage, 6),
         confidence=round(believed, 6),
-        identifiers_asked=list(asked),
-        identifiers_found=list(found),
-        routed=routed,
-        enough=bool(halves) and (routed or named or believed >= policy.threshold),
+        identifiers_asked=list(names.asked),
+        identifiers_found=list(names.found),
+        routed=names.routed,
+        enough=bool(halves) and (names.certain(coverage, policy) or believed >= policy.threshold),
     )

@@ -151,6 +151,8 @@ class GatePolicy:
     """Probability from which there is enough to answer from."""
     words_alone: float = 0.485
     """Coverage that is enough where there are no vectors."""
+    whole: float = 0.9
+    """Coverage that is enough where a name of few documents is found."""
     rival: int = 6
     """Place of the document whose cosine the first one's is compared with."""
     stranger: float = 0.3

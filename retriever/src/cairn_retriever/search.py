@@ -26,7 +26,7 @@ from cairn_retriever.policy import RetrievalPolicy
 from cairn_retriever.ports import Hints, Index, QueryEmbedder, QueryVectors, Snapshot
 from cairn_retriever.query import clean, parse
 from cairn_retriever.ranking import Question, rank
-from cairn_shared.api.search import Gate, SearchFilters, SearchRequest, SearchResponse
+from cairn_shared.api.search import SearchFilters, SearchRequest, SearchResponse
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, TransientError
 from cairn_shared.logging import get_logger
@@ -87,17 +87,19 @@ class Searcher:
             hits = await snapshot.hits(ranking.steps)
             state = snapshot.state
         watch.lap("show_ms")
+        names = self._names(candidates, read)
+        thresholds = gate.policy_for(state.fingerprint, state.thresholds, self._policy.gate)
         sources = Counter(source for one in candidates for source in one.sources)
         self._metrics.searched(request, degraded, watch.total() / 1000, sources)
         return SearchResponse(
             results=hits,
             mode=request.mode,
             degraded=degraded,
-            gate=self._gate(candidates, ranking, read),
+            gate=gate.judge(ranking.runbooks, ranking.events, names, thresholds),
             epoch=state.epoch,
             fingerprint=state.fingerprint,
             timings={**watch.laps, "total_ms": watch.total()},
-            explain=self._explain(request, read, sources, ranking) if request.explain else None,
+            explain=self._explain(request, read, sources, ranking, names) if request.explain else None,
         )
 
     async def _read(self, query: ParsedQuery, filters: SearchFilters) -> Read:
@@ -182,21 +184,18 @@ class Searcher:
     def _bm25(self, read: Read) -> Bm25:
         return Bm25(read.lexemes, read.runbooks, read.events, self._policy.lexical)
 
-    def _gate(self, candidates: Sequence[Candidate], ranking: Ranking, read: Read) -> Gate:
-        state = read.prepared.state
-        routed = frozenset(route.document_id for route in read.prepared.routes)
-        return gate.judge(
-            runbooks=ranking.runbooks,
-            events=ranking.events,
+    def _names(self, candidates: Sequence[Candidate], read: Read) -> gate.Names:
+        routed = {route.document_id for route in read.prepared.routes}
+        return gate.Names(
             asked=read.query.identifiers,
             found=sorted(frozenset[str]().union(*(one.identifiers for one in candidates))),
-            naming=sorted(read.naming),
+            naming=read.naming,
+            joined=read.query.joined,
             routed=any(one.document_id in routed for one in candidates),
-            policy=gate.policy_for(state.fingerprint, state.thresholds, self._policy.gate),
         )
 
     def _explain(
-        self, request: SearchRequest, read: Read, sources: Mapping[str, int], ranking: Ranking
+        self, request: SearchRequest, read: Read, sources: Mapping[str, int], ranking: Ranking, names: gate.Names
     ) -> dict[str, Any]:
         return {
             "fusion": request.fusion,
@@ -215,6 +214,7 @@ class Searcher:
             ],
             "identifiers": dict(read.prepared.identifier_documents),
             "naming": sorted(read.naming),
+            "certain": names.certain(ranking.runbooks.coverage if ranking.runbooks else 0.0, self._policy.gate),
             "routes": [{"document_id": str(one.document_id), "by": one.by} for one in read.prepared.routes],
             "sources": dict(sources),
             "evidence": {

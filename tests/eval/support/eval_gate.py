@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from eval_run import Outcome
 
-from cairn_retriever.gate import names_exactly
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -57,12 +55,11 @@ def case_of(outcome: Outcome, *, answerable: bool | None = None) -> Case:
     """What the gate saw of a question; `answerable` overrules the set, for pages that are not there."""
     gate, explained = outcome.response.gate, outcome.response.explain or {}
     evidence = explained["evidence"]["runbooks"] or {"cosine": 0.0, "coverage": 0.0, "gap": 0.0}
-    named = names_exactly(gate.identifiers_found, explained["naming"])
     return Case(
         id=outcome.question.id,
         half=outcome.question.half,
         answerable=outcome.question.answer is not None if answerable is None else answerable,
-        exact=gate.routed or named,
+        exact=explained["certain"],
         features=(evidence["cosine"] or 0.0, evidence["coverage"], evidence["gap"]),
         confidence=gate.confidence,
         enough=gate.enough,
