@@ -68,12 +68,13 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
 
 @dataclass(frozen=True)
 class Cairn:
-    """A gateway and its consumers; `http` has the admin's key."""
+    """A gateway and its consumers, with the address of each one's metrics; `http` has the admin's key."""
 
     url: str
     secret: str
     http: httpx.Client
     consumers: list[subprocess.Popen[bytes]]
+    consumer_urls: list[str]
 
 
 StartCairn = Callable[..., AbstractContextManager[Cairn]]
@@ -120,7 +121,7 @@ def start_cairn(postgres_dsn: str, mongo_settings: MongoSettings, redis_url: str
                 http = stack.enter_context(httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=20))
                 for address in (port, *ports):
                     _until_ready(http, f"http://127.0.0.1:{address}/health/ready")
-                yield Cairn(url, secret, http, running)
+                yield Cairn(url, secret, http, running, [f"http://127.0.0.1:{number}" for number in ports])
         finally:
             own.stop()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -94,7 +94,9 @@ def make(pool: Pool, fetches: FetchStore, clock: Clock, published: list[Event]) 
     return made
 
 
-def mark(provider: Provider, after: int, base: str | None = sha(0), offset: int = 7) -> Delivery:
+def mark(
+    provider: Provider, after: int, base: str | None = sha(0), offset: int = 7, listed: Sequence[str] = ()
+) -> Delivery:
     """The work item for the commits up to number `after`, as the gateway makes it."""
     cut = PushCut(
         host=provider.url.removeprefix("http://"),
@@ -103,6 +105,7 @@ def mark(provider: Provider, after: int, base: str | None = sha(0), offset: int 
         service="payments",
         base=base,
         after=sha(after),
+        listed=list(listed),
     )
     event = make_event(
         "push.cut",
@@ -146,6 +149,14 @@ async def test_every_page_is_read_and_a_redelivery_asks_for_nothing(
     assert (found.loaded, found.error, found.retry_at) == (259, None, None)
     detail = await pool.fetchval("SELECT detail FROM ingest_ledger WHERE event_id = $1", delivery.event.event_id)
     assert detail == "259 commits fetched"
+
+
+async def test_what_the_webhook_listed_is_left_to_the_webhook(make: Make, pool: Pool) -> None:
+    with serving(Provider(30)) as provider:
+        listed = [sha(number) for number in range(1, 21)]
+        await make(provider).handle([mark(provider, 29, listed=listed)])
+        assert len(provider.requests) == 1 + 9
+    assert await indexed(pool) == sorted(sha(number) for number in range(21, 30))
 
 
 async def test_a_first_push_has_no_base_and_brings_everything_up_to_the_limit(

@@ -124,6 +124,8 @@ class PushCut(Payload):
     base: Annotated[str | None, Field(description="A commit or branch whose commits are known; None: there is none.")]
     after: Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$", description="The commit that the push ended at.")]
 
+    listed: Annotated[list[str], Field(description="The commits that the webhook brought itself.")] = []
+
     def key(self) -> str:
         """The same for every delivery of the same push."""
         return f"{self.prefix}|{self.base or ''}..{self.after}"

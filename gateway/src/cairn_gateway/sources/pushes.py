@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -43,20 +44,20 @@ def pushed_event(name: str, pushed: Pushed, place: Place) -> Event:
 
 @dataclass(frozen=True)
 class Cut:
-    """A push of which the sender listed `listed` commits; `total` of them where it says so."""
+    """A push of which the sender listed some commits only; `total` of them where it says so."""
 
     branch: str | None
     before: str | None
     after: str | None
     default_branch: str | None
-    listed: int
+    listed: Sequence[str]
     total: int | None
     at: datetime
 
 
 def rest_of(cut: Cut, place: Place, apis: frozenset[str]) -> tuple[Event | None, str]:
     """What asks the consumer for the commits that were not listed, and a note; without a host to ask the note only."""
-    told = f"the sender lists {cut.listed} of {f'{cut.total} commits' if cut.total else 'more commits'}"
+    told = f"the sender lists {len(cut.listed)} of {f'{cut.total} commits' if cut.total else 'more commits'}"
     after = _commit(cut.after)
     if place.host not in apis or after is None:
         return None, (
@@ -72,6 +73,7 @@ def rest_of(cut: Cut, place: Place, apis: frozenset[str]) -> tuple[Event | None,
         service=place.service,
         base=_commit(cut.before) or default,
         after=after,
+        listed=list(cut.listed),
     )
     event = make_event(
         "push.cut",

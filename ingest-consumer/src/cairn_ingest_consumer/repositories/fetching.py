@@ -160,8 +160,9 @@ class FetchCommits:
         return False
 
     async def _load(self, commits: Sequence[CommitFacts], reader: CommitReader, run: _Run) -> bool:
-        """Index what the ledger does not have; whether the time sufficed."""
-        now = self._clock.now()
+        """Index what the webhook did not bring and the ledger does not have; whether the time sufficed."""
+        now, listed = self._clock.now(), frozenset(run.cut.listed)
+        commits = [commit for commit in commits if commit.sha not in listed]
         ids = {commit.sha: commit_event(commit, run.home, now).event_id for commit in commits}
         known = await self._ledger.ended(ids.values())
         missing = [commit for commit in commits if ids[commit.sha] not in known]

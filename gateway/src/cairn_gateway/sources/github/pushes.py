@@ -9,7 +9,7 @@ from cairn_gateway.sources.pushes import Cut, Pushed, pushed_event, rest_of
 from cairn_shared.documents.commits import CommitFacts, commit_event
 
 COMMITS_PER_PUSH = 2048
-"""GitHub lists at most so many commits in one push, and does not say how many there are. Gitea lists 15 and does."""
+"""GitHub lists at most so many commits in one push, and does not say how many there are. Gitea lists 5 and does."""
 
 _BRANCH = "refs/heads/"
 
@@ -28,7 +28,8 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
     listed = len(push.commits or [])
     if listed >= COMMITS_PER_PUSH or push.total_commits > listed:
         default = push.repository.default_branch
-        cut = Cut(branch, push.before, push.after, default, listed=listed, total=push.total_commits or None, at=at)
+        total = push.total_commits or None
+        cut = Cut(branch, push.before, push.after, default, listed=list(commits), total=total, at=at)
         rest, note = rest_of(cut, place, repositories.apis)
         return Translation([*events, *([rest] if rest else [])], notes=[note], cut="fetched" if rest else "left")
     if events:

@@ -21,9 +21,11 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
     if branch is not None:
         pushed = Pushed(branch, before=push.before, after=push.after, forced=push.after == _NOTHING, at=at)
         events += [pushed_event(name, pushed, place) for name in repositories.named(place.urls, branch)]
-    listed, total = len(push.commits or []), push.total_commits_count
-    if total > listed:
-        cut = Cut(branch, push.before, push.after, push.project.default_branch, listed=listed, total=total, at=at)
+    total = push.total_commits_count
+    if total > len(push.commits or []):
+        cut = Cut(
+            branch, push.before, push.after, push.project.default_branch, listed=list(commits), total=total, at=at
+        )
         rest, note = rest_of(cut, place, repositories.apis)
         return Translation([*events, *([rest] if rest else [])], notes=[note], cut="fetched" if rest else "left")
     if events:
