@@ -20,6 +20,7 @@ from cairn_shared import mongo
 from cairn_shared.errors import CairnError
 from cairn_shared.events import TOPIC_EVENTS, TOPIC_RUNBOOKS
 from cairn_shared.kafka.producer import open_producer
+from cairn_shared.kafka.records import Partition
 from cairn_shared.mongo import Database
 
 FAULTS_PER_ROUND = 16
@@ -78,21 +79,26 @@ class Run:
             print(f"    {text}", flush=True)
 
     async def rest(self, database: Database) -> list[str]:
-        """Wait until everything has come to its end; what is wrong then."""
+        """Wait until everything has come to its end, while anything moves; what is wrong then."""
         try:
-            async with asyncio.timeout(SETTLE_SECONDS):
-                await self.world.ready(SETTLE_SECONDS)
-                while await _pending(database):
-                    await asyncio.sleep(0.2)
-                await self.log.catch_up()
-                while await self.log.unfinished():
-                    await asyncio.sleep(0.3)
-                await self.log.catch_up(0.5)
+            await self.world.ready(SETTLE_SECONDS)
         except TimeoutError:
-            left = await self.log.unfinished()
-            return [f"not at rest after {SETTLE_SECONDS:.0f} s: pending {await _pending(database)}, left {left}"]
+            return [f"not everything answers after {SETTLE_SECONDS:.0f} s"]
+        left, since = await self._left(database), time.monotonic()
+        while any(left):
+            if time.monotonic() - since > SETTLE_SECONDS:
+                return [f"nothing has moved for {SETTLE_SECONDS:.0f} s: pending {left[0]}, left {left[1]}"]
+            await asyncio.sleep(0.3)
+            if (now := await self._left(database)) != left:
+                left, since = now, time.monotonic()
         verdict = await judge(self.world.dsn, self.log)
         return [f"{kind}: {text}" for kind, texts in verdict.faults.items() for text in texts]
+
+    async def _left(self, database: Database) -> tuple[int, dict[Partition, tuple[int, int]]]:
+        """What the gateway has yet to publish, and the consumers yet to do; the log is read to its end."""
+        pending = await _pending(database)
+        await self.log.catch_up(0.5)
+        return pending, await self.log.unfinished()
 
     def never_arrived(self) -> list[str]:
         """What somebody was told is safe, and no broker has."""

@@ -47,6 +47,8 @@ def test_topics_are_created_once_with_their_partitions(kafka_settings: KafkaSett
     wanted = [NewTopic(name, num_partitions=4, replication_factor=1, config={"retention.ms": "1000000"})]
     assert create_topics(kafka_settings, wanted) == 1
     assert create_topics(kafka_settings, wanted) == 0
+    bare = [NewTopic(topic.topic, topic.num_partitions) for topic in wanted]
+    assert create_topics(kafka_settings, bare) == 0, "no configuration is none to set"
     client = AdminClient({"bootstrap.servers": kafka_settings.kafka_bootstrap_servers})
     assert len(client.list_topics(timeout=10).topics[name].partitions) == 4
 

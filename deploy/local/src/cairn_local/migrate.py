@@ -188,7 +188,8 @@ def _create(client: AdminClient, wanted: Sequence[NewTopic], timeout: float) -> 
                 if exc.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
     for topic in present:
-        _configure(client, topic.topic, topic.config or {})
+        if topic.config:
+            _configure(client, topic.topic, topic.config)
     return created
 
 
