@@ -8,13 +8,14 @@ import hashlib
 import random
 import secrets
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from cairn_answerer import breaker, cache, flights, pipeline, prompt, resilience, writing
 from cairn_answerer.adapters.openai_model import OpenAIModel
-from cairn_answerer.adapters.postgres_corpus import PostgresCorpus
+from cairn_answerer.adapters.postgres_corpus import PostgresCorpus, leave_clean
 from cairn_answerer.adapters.redis_store import RedisAnswers, RedisCircuit, RedisFlights, RestingRedis
 from cairn_answerer.adapters.retriever import HttpRetriever
 from cairn_answerer.breaker import Circuit
@@ -32,6 +33,7 @@ from cairn_shared.http import open_client
 from cairn_shared.postgres import open_pool
 from cairn_shared.redis import open_redis
 from cairn_shared.web.service import create_service
+from cairn_shared.web.shedding import ShedPolicy
 
 PROCESS = "answerer"
 _CIRCUIT_LOOK = 2.0
@@ -48,10 +50,10 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            pool = await stack.enter_async_context(open_pool(settings, PROCESS))
+            pool = await stack.enter_async_context(open_pool(settings, PROCESS, reset=leave_clean))
             redis = RestingRedis(await stack.enter_async_context(open_redis(settings, PROCESS)), clock)
             client = await stack.enter_async_context(open_client(settings.retriever_url, settings.retriever_timeout))
-            corpus = PostgresCorpus(pool)
+            corpus = PostgresCorpus(pool, clock)
             readiness.register("postgres", corpus.ping)
             writer, refiner = None, None
             if settings.llm_endpoint:
@@ -61,7 +63,7 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
                     metrics,
                     choose=random.SystemRandom().choice,
                     nonce=lambda: secrets.token_hex(8),
-                    policy=writing.Policy(),
+                    policy=writing.Policy(room=replace(writing.ROOM, places=settings.llm_concurrency)),
                     budget=settings.llm_context_characters,
                 )
                 if settings.llm_refine:
@@ -70,7 +72,7 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
             flight_policy = flights.Policy(lease=settings.flight_lease)
             app.state.services = State(
                 answerer=pipeline.Answerer(
-                    gatherer=Gatherer(HttpRetriever(client), corpus, refiner, settings.retriever_timeout),
+                    gatherer=Gatherer(HttpRetriever(client), corpus, refiner),
                     writer=writer,
                     corpus=corpus,
                     answers=answers,
@@ -80,6 +82,7 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
                     policy=pipeline.Policy(
                         deadline=settings.ask_deadline,
                         wait=settings.ask_wait,
+                        search=settings.retriever_timeout,
                         lifetimes=Lifetimes(
                             settings.answer_ttl, settings.answer_event_ttl, settings.answer_refusal_ttl
                         ),
@@ -87,6 +90,7 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
                     metrics=metrics,
                     request_id=context.request_id.get,
                 ),
+                deadline=settings.ask_deadline,
                 keep_alive=settings.sse_keep_alive,
             )
             yield
@@ -98,6 +102,7 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
         registry,
         lifespan=lifespan,
         max_body_bytes=256 * 1024,
+        shed=ShedPolicy(paths=("/ask",)),
         description="A question to a verified, cited answer.",
     )
     app.include_router(router)
@@ -108,7 +113,7 @@ async def _model(
     settings: AnswererSettings, redis: RestingRedis, clock: Clock, metrics: Metrics, stack: contextlib.AsyncExitStack
 ) -> tuple[resilience.ResilientModel, Circuit, OpenAIModel]:
     client = await stack.enter_async_context(
-        open_client(f"{settings.llm_endpoint}/", settings.llm_attempt_timeout, connections=32)
+        open_client(f"{settings.llm_endpoint}/", settings.llm_attempt_timeout, connections=settings.llm_concurrency)
     )
     endpoint = OpenAIModel(
         client,
@@ -117,6 +122,7 @@ async def _model(
         max_tokens=settings.llm_max_tokens,
         temperature=settings.llm_temperature,
         schema=prompt.SCHEMA,
+        silence=settings.llm_silence_timeout,
     )
     circuit = Circuit(
         RedisCircuit(redis, _digest(settings.llm_endpoint or "", settings.llm_model or "")),

@@ -12,6 +12,7 @@ import unicodedata
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -91,8 +92,12 @@ def encode(produced: Produced) -> bytes:
     )
 
 
+@lru_cache(maxsize=64)
 def decode(data: bytes) -> Produced | None:
-    """The entry, or None when it is not one that this version wrote."""
+    """The entry, or None when it is not one that this version wrote.
+
+    Reading an entry costs more than the rest of a hit, and what is asked again and again has the same bytes.
+    """
     if len(data) > MAX_ENTRY:
         return None
     try:

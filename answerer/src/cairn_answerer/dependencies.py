@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from cairn_answerer.pipeline import Answerer
+from cairn_shared.web.arrival import seconds_left
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class State:
     """The long-lived objects of the process."""
 
     answerer: Answerer
+    deadline: float
     keep_alive: float
 
 
@@ -32,9 +34,14 @@ async def _answerer(state: Annotated[State, Depends(_state)]) -> Answerer:
     return state.answerer
 
 
+async def _seconds(request: Request, state: Annotated[State, Depends(_state)]) -> float:
+    return seconds_left(request, state.deadline)
+
+
 async def _keep_alive(state: Annotated[State, Depends(_state)]) -> float:
     return state.keep_alive
 
 
 Asker = Annotated[Answerer, Depends(_answerer)]
+Seconds = Annotated[float, Depends(_seconds)]
 KeepAlive = Annotated[float, Depends(_keep_alive)]

@@ -5,6 +5,7 @@ CairnError
     ├── RetryableFailure    connection, time-out, 429, 5xx: tried again, and counted by the circuit breaker
     ├── RefusedByModelServer  the server refuses key or request: neither tried again nor counted
     ├── CircuitOpen         not even asked
+    ├── ModelBusy           not even asked: too many answers are being written
     └── BadOutput           it answered, but nothing of it can be used
 """
 
@@ -22,6 +23,7 @@ ModelReason = Literal[
     "llm_rate_limited",
     "llm_refused_key",
     "llm_refused_request",
+    "llm_busy",
     "circuit_open",
     "llm_bad_output",
     "llm_truncated",
@@ -74,6 +76,13 @@ class CircuitOpen(ModelFailure):
 
     def __init__(self) -> None:
         super().__init__("circuit_open", "the model failed repeatedly and is left alone for a while")
+
+
+class ModelBusy(ModelFailure):
+    """As many answers are being written as the model is to write at once."""
+
+    def __init__(self) -> None:
+        super().__init__("llm_busy", "the model has as much to write as it can")
 
 
 class BadOutput(ModelFailure):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cairn_answerer import excerpts
-from cairn_answerer.deadline import Deadline
 from cairn_answerer.excerpts import Excerpts
 from cairn_answerer.gates import enough
 from cairn_answerer.model import Passage
@@ -36,14 +35,13 @@ class Gathered:
 class Gatherer:
     """Searches, and reads the steps around the best hit."""
 
-    def __init__(self, retriever: Retriever, corpus: Corpus, refiner: Refiner | None, search_seconds: float) -> None:
+    def __init__(self, retriever: Retriever, corpus: Corpus, refiner: Refiner | None) -> None:
         self._retriever = retriever
         self._corpus = corpus
         self._refiner = refiner
-        self._search_seconds = search_seconds
 
-    async def gather(self, request: AskRequest, deadline: Deadline) -> Gathered:
-        """What there is to answer from.
+    async def gather(self, request: AskRequest, seconds: float) -> Gathered:
+        """What there is to answer from; the search takes at most `seconds`.
 
         Raises:
             TransientError: the retriever is away.
@@ -54,7 +52,7 @@ class Gatherer:
             SearchRequest(
                 query=request.question, k=request.k, filters=request.filters, alert=request.alert, extra_query=refined
             ),
-            min(self._search_seconds, deadline.remaining()),
+            seconds,
         )
         hits = [Passage.of(hit) for hit in search.results]
         if not enough(search):

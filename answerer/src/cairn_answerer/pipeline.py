@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from cairn_answerer import cache, freshness, rendering, responses
 from cairn_answerer.alerts import label_values
+from cairn_answerer.bulkhead import Bulkhead, Room
 from cairn_answerer.deadline import Deadline
 from cairn_answerer.errors import ModelFailure
 from cairn_answerer.flights import Flights, Publish
@@ -35,18 +36,26 @@ from cairn_answerer.timing import Timings
 from cairn_answerer.writing import Writer
 from cairn_shared.api.ask import AnswerMode, AskRequest, AskResponse
 from cairn_shared.clock import Clock
-from cairn_shared.errors import InvalidInput, NotFound, TransientError
+from cairn_shared.errors import InvalidInput, NotFound, Overloaded, TransientError
 from cairn_shared.logging import get_logger
 
 log = get_logger(__name__)
 
 
+SEARCHES = Room(places=16, queue=48, patience=1.0)
+
+
 @dataclass(frozen=True)
 class Policy:
-    """Seconds for a whole answer, seconds of it to wait for what was just written, and how long answers are kept."""
+    """Seconds for a whole answer, to wait for what was just written, to search, and to search in what may be away;
+    how many searches there are at once; how long answers are kept.
+    """
 
-    deadline: float = 30.0
+    deadline: float = 20.0
     wait: float = 2.0
+    search: float = 5.0
+    search_unknown: float = 1.0
+    searches: Room = SEARCHES
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
 
 
@@ -77,31 +86,35 @@ class Answerer:
         self._policy = policy
         self._metrics = metrics
         self._request_id = request_id
+        self._searches = Bulkhead(policy.searches)
 
-    async def ask(self, request: AskRequest) -> AskResponse:
-        """The whole answer.
+    async def ask(self, request: AskRequest, seconds: float | None = None) -> AskResponse:
+        """The whole answer, within `seconds` or the deadline.
 
         Raises:
             InvalidInput: the request is wrong.
+            Overloaded: too many questions want to be searched for.
         """
-        async with aclosing(self.follow(request)) as following:
+        async with aclosing(self.follow(request, seconds)) as following:
             async for progress in following:
                 if isinstance(progress, Done):
                     return progress.produced.response
         raise AssertionError("a flight ended without an answer")
 
-    async def follow(self, request: AskRequest) -> AsyncGenerator[Progress, None]:
+    async def follow(self, request: AskRequest, seconds: float | None = None) -> AsyncGenerator[Progress, None]:
         """The answer as it comes about; `Done` with the whole is always the last.
 
         Raises:
             InvalidInput: the request is wrong.
+            Overloaded: too many questions want to be searched for.
         """
         timings = Timings(self._clock)
-        deadline = Deadline.after(self._clock, self._policy.deadline)
+        seconds = self._policy.deadline if seconds is None else seconds
+        deadline = Deadline.after(self._clock, seconds)
         late = Waiting()
         state: CorpusState | None = None
         try:
-            async with asyncio.timeout(self._policy.deadline):
+            async with asyncio.timeout(seconds):
                 within = Deadline.after(self._clock, min(self._policy.wait, deadline.remaining()))
                 late = await freshness.wait(self._corpus, request, within)
                 state, known = await self._state()
@@ -123,7 +136,7 @@ class Answerer:
                             yield Done(self._finish(progress.produced, now, late, timings))
                         else:
                             yield progress
-        except (InvalidInput, NotFound):
+        except (InvalidInput, NotFound, Overloaded):
             raise
         except TimeoutError:
             yield Done(self._finish(responses.unavailable("deadline"), state, late, timings))
@@ -165,8 +178,13 @@ class Answerer:
             return found
         timings = Timings(self._clock)
         try:
-            with self._metrics.retrieval_seconds.time():
-                gathered = await self._gatherer.gather(request, deadline)
+            async with self._searches.place(deadline.remaining()):
+                with self._metrics.retrieval_seconds.time():
+                    # Where PostgreSQL does not answer us it will hardly answer the retriever.
+                    most = self._policy.search if state else self._policy.search_unknown
+                    gathered = await self._gatherer.gather(request, min(most, deadline.remaining()))
+        except Overloaded:
+            raise
         except TransientError as exc:
             log.warning("no retrieval", error=exc.detail)
             return responses.unavailable("retriever_unavailable" if state else "postgres_unavailable")
@@ -196,7 +214,7 @@ class Answerer:
                     request.question, request.alert, passages, values=values, deadline=deadline, publish=publish
                 )
         except ModelFailure as exc:
-            if exc.reason in ("circuit_open", "llm_bad_output"):
+            if exc.reason in ("circuit_open", "llm_busy", "llm_bad_output"):
                 self._metrics.llm_failures.labels(exc.reason).inc()
             return responses.shown(basis, exc.reason, dropped=exc.dropped)
         finally:

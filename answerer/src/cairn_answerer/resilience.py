@@ -38,7 +38,6 @@ class Patience:
     attempt_seconds: float = 15.0
     backoff: Backoff = _BACKOFF
     shortest: float = 0.2
-    """Seconds below which another attempt is not worth starting."""
 
 
 class ResilientModel:
@@ -88,12 +87,18 @@ class ResilientModel:
                 # A probe is one attempt; and once others opened the circuit, nobody insists.
                 or probing
                 or self._circuit.state is not State.CLOSED
-                or deadline.remaining() < state.upcoming_sleep + self._patience.shortest
+                or deadline.remaining() < state.upcoming_sleep + self._needed(state)
             ),
             sleep=self._clock.sleep,
             reraise=True,
         )
         return await retrying(attempt)
+
+    def _needed(self, state: RetryCallState) -> float:
+        """Seconds below which another attempt is not worth starting: whoever was too slow needs a whole one."""
+        failure = state.outcome.exception() if state.outcome else None
+        slow = isinstance(failure, RetryableFailure) and failure.reason == "llm_timeout"
+        return self._patience.attempt_seconds if slow else self._patience.shortest
 
     def _wait(self, state: RetryCallState) -> float:
         """Exponential with jitter, but never before the server wants to be asked again."""

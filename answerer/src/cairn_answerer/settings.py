@@ -6,10 +6,16 @@ from typing import Annotated, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from cairn_shared.settings import PostgresSettings, RedisSettings, RetrieverClientSettings, ServiceSettings
+from cairn_shared.settings import (
+    AskSettings,
+    PostgresSettings,
+    RedisSettings,
+    RetrieverClientSettings,
+    ServiceSettings,
+)
 
 
-class AnswererSettings(ServiceSettings, PostgresSettings, RedisSettings, RetrieverClientSettings):
+class AnswererSettings(ServiceSettings, PostgresSettings, RedisSettings, RetrieverClientSettings, AskSettings):
     """Everything the answerer reads from its environment. Without `LLM_BASE_URL` it answers with excerpts."""
 
     port: Annotated[int, Field(ge=0, le=65535)] = 8003
@@ -19,6 +25,10 @@ class AnswererSettings(ServiceSettings, PostgresSettings, RedisSettings, Retriev
     llm_api_key: SecretStr | None = None
     llm_model: str | None = None
     llm_attempt_timeout: Annotated[float, Field(gt=0, description="Seconds for one call of the model.")] = 15.0
+    llm_silence_timeout: Annotated[
+        float, Field(gt=0, description="Seconds without a sign of life until a streamed call counts as hanging.")
+    ] = 8.0
+    llm_concurrency: Annotated[int, Field(ge=1, description="Calls of the model at once; more get excerpts.")] = 32
     llm_max_tokens: Annotated[int, Field(ge=64, description="Longest answer of the model.")] = 1024
     llm_temperature: Annotated[float, Field(ge=0, le=2)] = 0.1
     llm_attempts: Annotated[int, Field(ge=1, le=10, description="Calls for one answer when the model fails.")] = 3
@@ -29,7 +39,6 @@ class AnswererSettings(ServiceSettings, PostgresSettings, RedisSettings, Retriev
     circuit_failures: Annotated[int, Field(ge=1, description="Failed answers in a row that open the circuit.")] = 5
     circuit_open_seconds: Annotated[float, Field(gt=0, description="How long it stays open before one probe.")] = 30.0
 
-    ask_deadline: Annotated[float, Field(gt=0, description="Seconds for a whole answer, retries included.")] = 20.0
     ask_wait: Annotated[float, Field(ge=0, description="Seconds to wait for `min_revision` and `wait_for`.")] = 2.0
 
     answer_ttl: Annotated[float, Field(gt=0, description="Seconds an answer is kept.")] = 3600.0

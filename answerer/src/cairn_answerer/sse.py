@@ -18,7 +18,7 @@ import orjson
 from pydantic import BaseModel
 
 from cairn_answerer.model import ClaimReleased, Done, Progress, SourcesFound
-from cairn_shared.errors import CairnError, InvalidInput
+from cairn_shared.errors import CairnError, InvalidInput, Overloaded
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MEDIA_TYPE = "text/event-stream"
@@ -26,7 +26,11 @@ KEEP_ALIVE = b": keep-alive\n\n"
 
 
 async def stream(progress: AsyncGenerator[Progress, None], keep_alive: float) -> AsyncGenerator[bytes, None]:
-    """`progress` as events; a comment after every `keep_alive` seconds of silence. Closing it ends `progress`."""
+    """`progress` as events; a comment after every `keep_alive` seconds of silence. Closing it ends `progress`.
+
+    Raises:
+        Overloaded: there is no room for the question; then nothing was told yet.
+    """
     arrived: asyncio.Queue[Progress | CairnError | None] = asyncio.Queue()
     # One task follows from beginning to end: the deadline inside belongs to the task that set it.
     following = asyncio.create_task(_follow(progress, arrived))
@@ -40,10 +44,20 @@ async def stream(progress: AsyncGenerator[Progress, None], keep_alive: float) ->
                 continue
             if item is None:
                 return
+            if isinstance(item, Overloaded):
+                raise item
             yield _refusal(item) if isinstance(item, CairnError) else encode(item)
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+
+
+async def resumed(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """A stream of which somebody took the first piece already."""
+    async with aclosing(rest):
+        yield first
+        async for piece in rest:
+            yield piece
 
 
 async def _follow(

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cairn_answerer import prompt
+from cairn_answerer.bulkhead import Bulkhead, Room
 from cairn_answerer.citations import Resolver
 from cairn_answerer.cleaning import folded
 from cairn_answerer.deadline import Deadline
-from cairn_answerer.errors import BadOutput, RetryableFailure
+from cairn_answerer.errors import BadOutput, ModelBusy, RetryableFailure
 from cairn_answerer.flights import Publish
 from cairn_answerer.metrics import Metrics
 from cairn_answerer.model import CheckedClaim, ClaimReleased, DraftClaim, Passage, Restarted, Shown
@@ -17,19 +18,26 @@ from cairn_answerer.parsing import MAX_CLAIMS, MAX_OUTPUT, ClaimReader, parse
 from cairn_answerer.ports import LanguageModel, Message
 from cairn_answerer.verification import Checker
 from cairn_shared.api.search import AlertContext
+from cairn_shared.errors import Overloaded
 from cairn_shared.logging import get_logger
 
 log = get_logger(__name__)
 
 
+ROOM = Room(places=32, queue=32, patience=2.0)
+
+
 @dataclass(frozen=True)
 class Policy:
-    """`max_dropped`: part of the claims that may fail. `rounds`: answers asked for, repairs included."""
+    """`max_dropped`: part of the claims that may fail. `rounds`: answers asked for, repairs included. `room`: for how
+    many answers the model is at work at once.
+    """
 
     max_dropped: float = 1 / 3
     rounds: int = 2
     reserve: float = 0.5
     """Seconds kept back for everything after the model."""
+    room: Room = ROOM
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ class Writer:
         self._nonce = nonce
         self._policy = policy
         self._budget = budget
+        self._places = Bulkhead(policy.room)
 
     async def write(
         self,
@@ -74,11 +83,18 @@ class Writer:
         """The claims that passed.
 
         Raises:
-            ModelFailure: there is no model, or nothing it wrote holds; the reason says which.
+            ModelFailure: there is no model or no room, or nothing it wrote holds; the reason says which.
         """
-        messages = prompt.compose(question, alert, shown, self._nonce())
-        resolver = Resolver(shown)
-        desk = _Desk(Checker(resolver, values), publish, self._metrics)
+        try:
+            async with self._places.place(deadline.remaining()):
+                messages = prompt.compose(question, alert, shown, self._nonce())
+                resolver = Resolver(shown)
+                desk = _Desk(Checker(resolver, values), publish, self._metrics)
+                return await self._written(messages, resolver, desk, deadline)
+        except Overloaded as exc:
+            raise ModelBusy from exc
+
+    async def _written(self, messages: list[Message], resolver: Resolver, desk: _Desk, deadline: Deadline) -> Written:
         asked: list[Message] = messages
         for left in reversed(range(self._policy.rounds)):
             seconds = deadline.remaining() - self._policy.reserve

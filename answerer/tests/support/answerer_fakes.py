@@ -499,6 +499,7 @@ class Bench:
                 max_tokens=500,
                 temperature=0.1,
                 schema=prompt.SCHEMA,
+                silence=8.0,
             )
             circuit = Circuit(
                 self.store, self.clock, breaker.Policy(failures, open_seconds, 2.0), on_change=metrics.circuit_state.set
@@ -517,14 +518,14 @@ class Bench:
                 refiner = Refiner(endpoint, circuit, refine)
         search = await self.clients.enter_async_context(open_client(self.retriever.url, 2.0))
         return pipeline.Answerer(
-            gatherer=Gatherer(HttpRetriever(search), self.corpus, refiner, 2.0),
+            gatherer=Gatherer(HttpRetriever(search), self.corpus, refiner),
             writer=writer,
             corpus=self.corpus,
             answers=cache.AnswerCache(self.store, self.corpus, metrics, lambda low, high: (low + high) / 2),
             flights=flights.Flights(self.store, self.clock, metrics, flights.Policy(lease=0.5)),
             fingerprints=cache.Fingerprints("model", prompt.PROMPT_VERSION, "hybrid"),
             clock=self.clock,
-            policy=pipeline.Policy(deadline=deadline, wait=wait),
+            policy=pipeline.Policy(deadline=deadline, wait=wait, search=2.0),
             metrics=metrics,
             request_id=lambda: "test",
         )

@@ -65,6 +65,7 @@ from cairn_shared.retry import until_up
 from cairn_shared.runbooks.outbox import OUTBOX
 from cairn_shared.runbooks.store import RunbookStore, WritePolicy
 from cairn_shared.web.service import create_service
+from cairn_shared.web.shedding import ShedPolicy
 
 log = get_logger(__name__)
 
@@ -88,6 +89,10 @@ BODY_LIMITS = {
 """Bytes of a request body by path prefix; the first that fits counts."""
 
 
+SHED = ShedPolicy(paths=("/ask", "/search", "/v1/chat", "/v1/embeddings"))
+"""What a client can ask again. What others deliver is never refused for load: many deliver only once."""
+
+
 def create_app(settings: GatewaySettings) -> FastAPI:
     """The gateway as an ASGI app. Nothing is opened before its lifespan begins."""
     clock = SystemClock()
@@ -109,6 +114,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
         lifespan=lifespan,
         max_body_bytes=BODY_LIMIT,
         body_limits=BODY_LIMITS,
+        shed=SHED,
         description="Runbooks in, cited answers out. Errors are RFC 9457 problems, under `/v1/` OpenAI's.",
     )
     app.add_middleware(OpenAIErrors)

@@ -1,18 +1,21 @@
-"""Questions: passed on to the answerer, with what only the gateway can add or say when the answerer is away."""
+"""Questions: passed on to the answerer, with what only the gateway can add or say when the answerer is away.
+
+Answers pass through as the bytes they are: building and writing all their objects again would cost more than the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from cairn_gateway.freshness import Revisions, with_pending
+from cairn_gateway.freshness import Cited, Revisions, with_pending
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.ports import Answerer
 from cairn_gateway.sse import Frame, frames
 from cairn_shared import context
-from cairn_shared.api.ask import AskRequest, AskResponse
-from cairn_shared.errors import TransientError
+from cairn_shared.api.ask import AnswerMode, AskRequest, AskResponse
+from cairn_shared.errors import Overloaded, TransientError
 from cairn_shared.logging import get_logger
 
 log = get_logger(__name__)
@@ -24,63 +27,97 @@ UNAVAILABLE = (
 )
 
 
+class Glance(BaseModel):
+    """The little of an answer that the gateway looks at."""
+
+    answer: str
+    mode: AnswerMode
+    sources: list[Cited] = []
+
+
 class Asking:
     """The use case of `POST /ask`: it answers always, if only that it cannot."""
 
-    def __init__(self, answerer: Answerer, revisions: Revisions, metrics: Metrics) -> None:
+    def __init__(self, answerer: Answerer, revisions: Revisions, metrics: Metrics, deadline: float) -> None:
         self._answerer = answerer
         self._revisions = revisions
         self._metrics = metrics
+        self.deadline = deadline
+        """Seconds from the arrival of a question to its answer."""
 
-    async def ask(self, request: AskRequest) -> AskResponse:
-        """The answer.
+    async def ask(self, request: AskRequest, seconds: float | None = None) -> AskResponse:
+        """The answer, within `seconds` or the deadline.
 
         Raises:
             InvalidInput: the answerer refuses the question.
+            Overloaded: there are too many questions.
         """
+        return AskResponse.model_validate_json(
+            await self.ask_json(request, self.deadline if seconds is None else seconds)
+        )
+
+    async def ask_json(self, request: AskRequest, seconds: float) -> bytes:
+        """The same as JSON."""
         try:
-            answer = await self._answerer.ask(request)
+            answer = await self._answerer.ask(request, seconds)
+            mode, answer = await self._completed(answer)
+        except Overloaded:
+            raise
         except TransientError as exc:
             log.warning("the answerer is away", reason=exc.detail)
-            answer = unavailable(exc)
-        else:
-            answer = await with_pending(answer, self._revisions)
-        self._metrics.asked.labels(answer.mode).inc()
+            told = unavailable(exc.detail)
+            mode, answer = told.mode, told.model_dump_json().encode()
+        self._metrics.asked.labels(mode).inc()
         return answer
 
-    async def stream(self, request: AskRequest) -> AsyncGenerator[bytes, None]:
+    async def stream(self, request: AskRequest, seconds: float | None = None) -> AsyncGenerator[bytes, None]:
         """The answer as server-sent events. Closing the iterator cancels the question.
 
         Raises:
             InvalidInput: the answerer refuses the question, before the first event.
+            Overloaded: there are too many questions, before the first event.
         """
         self._metrics.asked.labels("stream").inc()
         done = False
         try:
-            async with self._answerer.stream(request) as chunks:
+            async with self._answerer.stream(request, self.deadline if seconds is None else seconds) as chunks:
                 async for frame in frames(chunks):
                     done = done or frame.event == "done"
                     yield await self._augmented(frame) if frame.event == "done" else frame.raw
+        except Overloaded:
+            raise
         except TransientError as exc:
             log.warning("the answerer went away", reason=exc.detail)
             if not done:
-                yield Frame.of("done", unavailable(exc).model_dump(mode="json")).raw
+                yield Frame.of("done", unavailable(exc.detail).model_dump(mode="json")).raw
 
     async def _augmented(self, frame: Frame) -> bytes:
         try:
-            answer = AskResponse.model_validate_json(frame.data)
-        except ValidationError:
+            _, answer = await self._completed(frame.data)
+        except TransientError:
             return frame.raw
-        augmented = await with_pending(answer, self._revisions)
-        return frame.raw if augmented is answer else Frame.of("done", augmented.model_dump(mode="json")).raw
+        return frame.raw if answer is frame.data else Frame.written("done", answer).raw
+
+    async def _completed(self, answer: bytes) -> tuple[AnswerMode, bytes]:
+        """How it was answered; and `answer`, saying which of its runbooks have a newer revision on its way.
+
+        Raises:
+            TransientError: it is no answer.
+        """
+        try:
+            glance = Glance.model_validate_json(answer)
+            pending = await self._revisions.pending(glance.sources)
+            return glance.mode, with_pending(answer, pending) if pending else answer
+        except ValidationError as exc:
+            raise TransientError("the answerer gave an answer that does not fit AskResponse") from exc
 
 
-def unavailable(exc: TransientError) -> AskResponse:
+def unavailable(reason: str) -> AskResponse:
     """The answer when there is no answerer: still 200, still in the answer's shape."""
     return AskResponse(
         answer=UNAVAILABLE,
         mode="unavailable",
         degraded=True,
-        degraded_reason=exc.detail,
+        degraded_reason=reason,
         request_id=context.request_id.get(),
     )

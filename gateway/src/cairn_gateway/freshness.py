@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from cairn_shared.api.ask import AskResponse, PendingRevision, Source
+from pydantic import BaseModel
+
+from cairn_shared.api.ask import AskResponse, PendingRevision
 from cairn_shared.clock import Clock
 from cairn_shared.errors import TransientError
 from cairn_shared.runbooks.store import RunbookStore
@@ -24,6 +26,14 @@ class FreshnessPolicy:
     fresh: float = 0.5
     rest: float = 2.0
     remembered: int = 10_000
+
+
+class Cited(BaseModel):
+    """Of a source: which runbook it is, and at which revision it was searched."""
+
+    runbook_id: str
+    kind: str = "runbook"
+    revision: int | None = None
 
 
 class Revisions:
@@ -60,21 +70,21 @@ class Revisions:
             found[name] = head.revision
         return found
 
-
-async def with_pending(answer: AskResponse, revisions: Revisions) -> AskResponse:
-    """`answer`, saying which of its runbooks have a newer revision that is not searchable yet."""
-    cited = {source.runbook_id for source in answer.sources if source.kind == "runbook"}
-    if not cited:
-        return answer
-    pending = pending_revisions(answer.sources, await revisions.latest(cited))
-    if not pending:
-        return answer
-    known = {item.runbook_id: item for item in (*answer.freshness.pending, *pending)}
-    freshness = answer.freshness.model_copy(update={"pending": [known[name] for name in sorted(known)]})
-    return answer.model_copy(update={"freshness": freshness})
+    async def pending(self, sources: Iterable[Cited]) -> list[PendingRevision]:
+        """Which runbooks among `sources` have a newer revision that is not searchable yet."""
+        runbooks = [source for source in sources if source.kind == "runbook"]
+        return pending_revisions(runbooks, await self.latest({source.runbook_id for source in runbooks}))
 
 
-def pending_revisions(sources: Iterable[Source], latest: Mapping[str, int]) -> list[PendingRevision]:
+def with_pending(answer: bytes, pending: Iterable[PendingRevision]) -> bytes:
+    """`answer`, an AskResponse as JSON, with these added to what it already says is pending."""
+    told = AskResponse.model_validate_json(answer)
+    known = {item.runbook_id: item for item in (*told.freshness.pending, *pending)}
+    told.freshness.pending = [known[name] for name in sorted(known)]
+    return told.model_dump_json().encode()
+
+
+def pending_revisions(sources: Iterable[Cited], latest: Mapping[str, int]) -> list[PendingRevision]:
     """The runbooks of `sources` that were searched at an older revision than the latest, in order of their ids."""
     indexed = {
         source.runbook_id: source.revision

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from cairn_gateway.model import Depth, Entry, IngestStateName, Lease, Principal, Vectors
-from cairn_shared.api.ask import AskRequest, AskResponse
+from cairn_shared.api.ask import AskRequest
 from cairn_shared.api.embedding import ModelInfo
 from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerEntry
 from cairn_shared.api.search import SearchRequest, SearchResponse
@@ -108,11 +108,13 @@ class Searcher(Protocol):
 
 
 class Answerer(Protocol):
-    """The answerer. Raises `Unavailable("answerer")`."""
+    """The answerer. Raises `Unavailable("answerer")`, or `Overloaded` where it is only busy."""
 
-    async def ask(self, request: AskRequest) -> AskResponse: ...
+    async def ask(self, request: AskRequest, seconds: float) -> bytes:
+        """An `AskResponse` as JSON, within `seconds`."""
+        ...
 
-    def stream(self, request: AskRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    def stream(self, request: AskRequest, seconds: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Server-sent events as they come; leaving the context cancels the question."""
         ...
 

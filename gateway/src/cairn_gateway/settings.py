@@ -11,6 +11,7 @@ from cairn_shared.errors import InvalidInput
 from cairn_shared.repositories.hosts import RepositorySettings
 from cairn_shared.settings import (
     AnswererClientSettings,
+    AskSettings,
     KafkaSettings,
     MongoSettings,
     RedisSettings,
@@ -94,6 +95,7 @@ class GatewaySettings(
     RedisSettings,
     RetrieverClientSettings,
     AnswererClientSettings,
+    AskSettings,
     SourceSettings,
     RepositorySettings,
     CompatSettings,

@@ -24,7 +24,12 @@ class Frame:
     @classmethod
     def of(cls, event: str, data: Any) -> Frame:
         """A frame with JSON data."""
-        return cls(b"event: " + event.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n")
+        return cls.written(event, orjson.dumps(data))
+
+    @classmethod
+    def written(cls, event: str, data: bytes) -> Frame:
+        """A frame with data that holds no line break."""
+        return cls(b"event: " + event.encode() + b"\ndata: " + data + b"\n\n")
 
     @property
     def event(self) -> str:

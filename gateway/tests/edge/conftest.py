@@ -27,6 +27,7 @@ from cairn_gateway.app import create_app
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.settings import GatewaySettings
 from cairn_shared import mongo
+from cairn_shared.api.ask import AskResponse
 from cairn_shared.clock import SystemClock
 from cairn_shared.runbooks.store import RunbookStore
 from cairn_shared.settings import KafkaSettings, MongoSettings
@@ -172,7 +173,7 @@ class Upstream:
             self.left.set()
         if body["stream"]:
             return StreamingResponse(self._frames(), media_type="text/event-stream")
-        return JSONResponse(self.answer)
+        return JSONResponse(AskResponse.model_validate(self.answer).model_dump(mode="json"))
 
     async def _frames(self) -> AsyncIterator[bytes]:
         try:

@@ -9,6 +9,9 @@ from contextvars import ContextVar
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 traceparent: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
+DEADLINE_HEADER = "x-deadline-ms"
+"""Milliseconds that the caller still waits for the answer."""
+
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -29,9 +32,11 @@ def adopt(incoming_request_id: str | None, incoming_traceparent: str | None) -> 
     return rid, trace
 
 
-def outgoing_headers() -> dict[str, str]:
-    """Headers that pass the present request on to another service."""
+def outgoing_headers(seconds: float | None = None) -> dict[str, str]:
+    """Headers that pass the present request on to another service, which has `seconds` for it."""
     headers: dict[str, str] = {}
+    if seconds is not None:
+        headers[DEADLINE_HEADER] = str(int(seconds * 1000))
     if rid := request_id.get():
         headers["x-request-id"] = rid
     if trace := traceparent.get():

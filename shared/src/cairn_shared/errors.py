@@ -11,7 +11,8 @@
     ├── TooManyRequests       slow down (429)
     ├── PermanentError        the same record will fail the same way for ever: dead-letter it
     └── TransientError        may work later: wait and try again, never dead-letter (503)
-        └── Unavailable       ... because a named dependency is away
+        ├── Unavailable       ... because a named dependency is away
+        └── Overloaded        ... because there is more to do than can be done in time
 
 Adapters translate their driver's errors into these at the edge (`raise Unavailable("postgres") from exc`);
 `cairn_shared.web.problem` turns them into RFC 9457 problem details.
@@ -128,3 +129,14 @@ class Unavailable(TransientError):
     def __init__(self, dependency: str, detail: str | None = None, *, retry_after: float | None = None) -> None:
         super().__init__(detail or f"{dependency} cannot be reached", retry_after=retry_after)
         self.dependency = dependency
+
+
+class Overloaded(TransientError):
+    """There is more to do than can be done in time: refused at once, before anything was begun."""
+
+    title = "Too busy"
+
+    def __init__(
+        self, detail: str = "too much is asked at once: try again in a moment", retry_after: float = 1
+    ) -> None:
+        super().__init__(detail, retry_after=retry_after)

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
+import orjson
 from pydantic import BaseModel, ValidationError
 
 from cairn_shared import context
-from cairn_shared.errors import InvalidInput, NotFound, TooLarge, TransientError, Unavailable
+from cairn_shared.errors import CairnError, InvalidInput, NotFound, TooLarge, TransientError, Unavailable
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -71,26 +72,34 @@ async def call(
 
 def raise_for_status(service: str, response: httpx.Response) -> None:
     """Turn an error status into our error; the problem's own detail is kept for 4xx."""
-    if response.status_code < 400:
-        return
-    if response.status_code >= 500 or response.status_code == 429:
-        raise Unavailable(service, f"{service} answered {response.status_code}", retry_after=retry_after(response))
-    detail, field = f"{service} answered {response.status_code}", None
+    if response.status_code >= 400:
+        raise error_of(service, response.status_code, response.content, retry_after(response))
+
+
+def error_of(service: str, status: int, body: bytes, wait: float | None) -> CairnError:
+    """What an error status of `service` means to us; `wait` is its Retry-After."""
+    detail, field = f"{service} answered {status}", None
+    if status >= 500 or status == 429:
+        return Unavailable(service, detail, retry_after=wait)
     try:
-        problem = response.json()
-    except ValueError:
+        problem = orjson.loads(body)
+    except orjson.JSONDecodeError:
         problem = None
     if isinstance(problem, dict):
         detail = str(problem.get("detail") or detail)
         field = problem.get("field")
-    if response.status_code == 404:
-        raise NotFound(detail)
-    if response.status_code == 413:
-        raise TooLarge(detail, field=field)
-    raise InvalidInput(detail, field=field)
+    if status == 404:
+        return NotFound(detail)
+    if status == 413:
+        return TooLarge(detail, field=field)
+    return InvalidInput(detail, field=field)
 
 
 def retry_after(response: httpx.Response) -> float | None:
     """The Retry-After header in seconds, when it is a number (RFC 9110 §10.2.3)."""
-    value = response.headers.get("retry-after", "")
-    return float(value) if value.isascii() and value.isdigit() else None
+    return whole_seconds(response.headers.get("retry-after"))
+
+
+def whole_seconds(value: str | None) -> float | None:
+    """A Retry-After in seconds; None where there is none, or a date."""
+    return float(value) if value and value.isascii() and value.isdigit() else None

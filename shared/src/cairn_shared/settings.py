@@ -100,7 +100,14 @@ class AnswererClientSettings(Settings):
     """Where the answerer is."""
 
     answerer_url: Annotated[str, Field(pattern=r"^https?://", description="Where the answerer is.")]
-    answerer_timeout: Annotated[float, Field(gt=0, description="Seconds for one request.")] = 60.0
+
+
+class AskSettings(Settings):
+    """What gateway and answerer both know of questions."""
+
+    ask_deadline: Annotated[
+        float, Field(gt=0, description="Seconds from a question's arrival to its answer, retries included.")
+    ] = 20.0
 
 
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)

@@ -40,6 +40,7 @@ class OpenAIModel:
         max_tokens: int,
         temperature: float,
         schema: dict[str, Any],
+        silence: float,
     ) -> None:
         self._client = client
         self._model = model
@@ -47,6 +48,7 @@ class OpenAIModel:
         self._max_tokens = max_tokens
         self._temperature = temperature
         self._schema = schema
+        self._silence = silence
         self._dialect = Dialect()
 
     async def attempt(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
@@ -82,9 +84,12 @@ class OpenAIModel:
         headers = {"accept": "text/event-stream, application/json"}
         if self._api_key is not None:
             headers["authorization"] = f"Bearer {self._api_key.get_secret_value()}"
+        patience = self._client.timeout
+        if dialect.stream:  # otherwise silent until all is written, and bounded by the attempt alone
+            patience = httpx.Timeout(**{**patience.as_dict(), "read": self._silence})
         try:
             async with self._client.stream(
-                "POST", "chat/completions", json=self._body(messages, dialect), headers=headers
+                "POST", "chat/completions", json=self._body(messages, dialect), headers=headers, timeout=patience
             ) as response:
                 if response.status_code >= 400:
                     raise _refusal(response, await _start(response))

@@ -11,6 +11,7 @@ import asyncpg
 
 from cairn_answerer.latest import Latest
 from cairn_answerer.model import CorpusState, Passage
+from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, Unavailable
 from cairn_shared.postgres import Connection, Pool, translate
 
@@ -47,12 +48,22 @@ WHERE kind = 'runbook' AND external_id = ANY($1::text[]) GROUP BY external_id
 _SETTLED = "SELECT event_id FROM ingest_ledger WHERE event_id = ANY($1::uuid[])"
 
 
-class PostgresCorpus:
-    """Bounded reads: connecting and asking take at most `seconds` each."""
+async def leave_clean(_: Connection) -> None:
+    """Nothing to do between two users of a connection: single statements leave nothing behind in a session."""
 
-    def __init__(self, pool: Pool, seconds: float = 1.5) -> None:
+
+class PostgresCorpus:
+    """Bounded reads: connecting and asking take at most `seconds` together.
+
+    A server that does not answer in that time is left alone for `rest` seconds, instead of being waited for each time.
+    """
+
+    def __init__(self, pool: Pool, clock: Clock, seconds: float = 1.0, rest: float = 1.0) -> None:
         self._pool = pool
+        self._clock = clock
         self._seconds = seconds
+        self._rest = rest
+        self._resting_until = 0.0
         self._state = Latest(self._read_state)
 
     async def state(self) -> CorpusState:
@@ -93,21 +104,25 @@ class PostgresCorpus:
         await self._read(lambda connection: connection.execute("SELECT 1"))
 
     async def _read(self, query: Callable[[Connection], Awaitable[T]]) -> T:
+        if self._clock.monotonic() < self._resting_until:
+            raise Unavailable("postgres", "postgres is left alone for a moment: it did not answer in time")
         try:
-            connection = await self._pool.acquire(timeout=self._seconds)
-            try:
-                async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._seconds):
+                connection = await self._pool.acquire()
+                try:
                     return await query(connection)
-            except TimeoutError:
-                # Asking a server that hangs to cancel would only wait as long again.
-                connection.terminate()
-                raise
-            finally:
-                await self._pool.release(connection)
+                except asyncio.CancelledError:
+                    # Asking a server that hangs to cancel would only wait as long again.
+                    connection.terminate()
+                    raise
+                finally:
+                    await self._pool.release(connection)
+        except TimeoutError as exc:
+            self._resting_until = self._clock.monotonic() + self._rest
+            raise Unavailable("postgres") from exc
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as exc:
             raise _away(translate(exc)) from exc
-        except (TimeoutError, ValueError) as exc:
-            # ValueError: pgvector's types are not there before the migrations ran.
+        except ValueError as exc:  # pgvector's types are not there before the migrations ran
             raise Unavailable("postgres") from exc
 
 

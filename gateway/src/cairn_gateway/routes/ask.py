@@ -9,10 +9,10 @@ from fastapi.responses import StreamingResponse
 
 from cairn_gateway.dependencies import Gateway, RequireReader
 from cairn_gateway.routes.guarded import GuardedRoute
-from cairn_gateway.routes.plain import as_json
 from cairn_gateway.routes.problems import Responses, problems
 from cairn_gateway.sse import HEADERS, MEDIA_TYPE
 from cairn_shared.api.ask import AskRequest, AskResponse
+from cairn_shared.web.arrival import seconds_left
 from cairn_shared.web.disconnect import CLIENT_CLOSED_REQUEST, unless_disconnected
 
 router = APIRouter(tags=["questions"], route_class=GuardedRoute)
@@ -34,10 +34,11 @@ async def ask(body: AskRequest, request: Request, state: Gateway, _: RequireRead
     Always 200: `mode` and `degraded_reason` say what could not be done. With `stream` the answer comes as
     server-sent events: `sources`, `claim` ..., `done`. A client that leaves cancels the question.
     """
+    seconds = seconds_left(request, state.asking.deadline)
     if not body.stream:
-        answer = await unless_disconnected(request, state.asking.ask(body))
-        return Response(status_code=CLIENT_CLOSED_REQUEST) if answer is None else as_json(answer)
-    events = state.asking.stream(body)
+        answer = await unless_disconnected(request, state.asking.ask_json(body, seconds))
+        return Response(answer, CLIENT_CLOSED_REQUEST if answer is None else 200, media_type="application/json")
+    events = state.asking.stream(body, seconds)
     first = await anext(events, b"")  # a refused question is a problem, not a stream
     return StreamingResponse(_rest(first, events), media_type=MEDIA_TYPE, headers=HEADERS)
 

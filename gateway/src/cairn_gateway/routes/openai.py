@@ -38,6 +38,7 @@ from cairn_gateway.sse import HEADERS, MEDIA_TYPE, Frame
 from cairn_shared.api.embedding import ModelInfo
 from cairn_shared.errors import InvalidInput, TransientError, Unavailable
 from cairn_shared.logging import get_logger
+from cairn_shared.web.arrival import seconds_left
 from cairn_shared.web.disconnect import CLIENT_CLOSED_REQUEST, unless_disconnected
 
 log = get_logger(__name__)
@@ -70,6 +71,7 @@ async def complete_chat(body: ChatRequest, request: Request, state: Gateway, _: 
     completion_id = f"chatcmpl-{secrets.token_hex(12)}"
     created = int(state.clock.now().timestamp())
     prompt_tokens = prompt_tokens_of(body.messages)
+    seconds = seconds_left(request, state.asking.deadline)
     if question.stream:
         writer = ChunkWriter(
             completion_id=completion_id,
@@ -78,13 +80,13 @@ async def complete_chat(body: ChatRequest, request: Request, state: Gateway, _: 
             prompt_tokens=prompt_tokens,
             include_usage=bool(body.stream_options and body.stream_options.include_usage),
         )
-        events = state.asking.stream(question)
+        events = state.asking.stream(question, seconds)
         first = Frame(await anext(events, b""))
         if first.event == "error":  # a refused question is an error, not a stream
             refusal = Refusal.model_validate_json(first.data)
             raise InvalidInput(refusal.detail, field=refusal.field)
         return StreamingResponse(_written(writer, first, events), media_type=MEDIA_TYPE, headers=HEADERS)
-    answer = await unless_disconnected(request, state.asking.ask(question))
+    answer = await unless_disconnected(request, state.asking.ask(question, seconds))
     if answer is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     return as_json(
