@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from cairn_shared import context
-from cairn_shared.errors import CairnError, InvalidInput, TooManyRequests, TransientError, Unavailable
+from cairn_shared.errors import CairnError, InvalidInput, Overloaded, TooManyRequests, TransientError, Unavailable
 from cairn_shared.logging import get_logger
 from cairn_shared.web.disconnect import CLIENT_CLOSED_REQUEST
 
@@ -41,14 +41,19 @@ def install(app: FastAPI) -> None:
 
 async def _ours(_: Request, exc: Exception) -> Response:
     assert isinstance(exc, CairnError)
+    if exc.status >= 500 and not isinstance(exc, Overloaded):  # a flood must not become one of logs
+        log.warning("request failed", status=exc.status, error=type(exc).__name__, detail=exc.detail)
+    return of(exc)
+
+
+def of(exc: CairnError) -> Response:
+    """The problem that tells of `exc`."""
     headers: dict[str, str] = {}
     if exc.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     wait = exc.retry_after if isinstance(exc, (TooManyRequests, TransientError)) else None
     if isinstance(exc, (TooManyRequests, TransientError)):
         headers["Retry-After"] = str(math.ceil(wait if wait is not None else 2))
-    if exc.status >= 500:
-        log.warning("request failed", status=exc.status, error=type(exc).__name__, detail=exc.detail)
     return problem(
         exc.status,
         exc.title,

@@ -16,6 +16,8 @@ from cairn_shared import context
 from cairn_shared.health import Readiness
 from cairn_shared.settings import ServiceSettings
 from cairn_shared.web import problem
+from cairn_shared.web.arrival import note_arrival
+from cairn_shared.web.shedding import Shedding, ShedPolicy
 
 
 def create_service(
@@ -27,16 +29,20 @@ def create_service(
     lifespan: Lifespan[FastAPI],
     max_body_bytes: int = 1024 * 1024,
     body_limits: dict[str, int] | None = None,
+    shed: ShedPolicy | None = None,
     description: str = "",
     **extra: Any,
 ) -> FastAPI:
     """An app with `/health`, `/health/ready`, `/metrics`, problem details, request ids and a body limit.
 
-    `body_limits` gives path prefixes a limit of their own; the first that fits counts.
+    `body_limits` gives path prefixes a limit of their own; the first that fits counts. `shed` says what is refused
+    where too much is asked at once.
     """
     app = FastAPI(title=name, version=settings.app_version, description=description, lifespan=lifespan, **extra)
     problem.install(app)
     app.add_middleware(BodyLimit, limit=max_body_bytes, limits=body_limits)
+    if shed is not None:
+        app.add_middleware(Shedding, policy=shed, registry=registry)
     app.add_middleware(RequestIds)
 
     @app.get("/health", tags=["operations"])
@@ -87,6 +93,7 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        note_arrival(scope)
         headers = dict(scope["headers"])
         rid, _ = context.adopt(
             headers.get(b"x-request-id", b"").decode("latin-1"), headers.get(b"traceparent", b"").decode("latin-1")
