@@ -138,6 +138,19 @@ def test_a_drain_that_takes_too_long_commits_only_what_is_finished() -> None:
     assert world.time() - before == pytest.approx(world.policy.drain_timeout, abs=1)
 
 
+def test_lost_partitions_are_let_go_without_a_drain_or_a_commit() -> None:
+    world = World()
+    world.produce(A, 3)
+    world.assign(A)
+    world.steps(2)
+    world.crew.finish(A, world.epoch(A), 2)
+    world.consumer.rebalances.append(("lost", [A]))
+    world.driver.step()
+    assert not world.driver.ownership.partitions
+    assert world.drains.seen == []
+    assert world.broker.logs[A].committed in (None, 0)
+
+
 def test_work_of_an_older_epoch_moves_no_offset_even_if_the_offsets_look_alike() -> None:
     world = World()
     world.produce(A, 3)
