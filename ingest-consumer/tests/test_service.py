@@ -16,7 +16,7 @@ from typing import cast
 import httpx
 import numpy as np
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from index_state import actual, expected
 from ingest_fakes import EmbedderServer, deleted, runbook, source_event, upserted, vector_of
 
@@ -216,6 +216,32 @@ async def test_poison_at_the_first_middle_and_last_place_becomes_whole_dead_lett
     assert (by_value[None]["stage"], by_value[None]["class"]) == ("decode", "permanent")
     assert by_value[unstorable.encode()]["stage"] == "validate"
     assert by_value[unstorable.encode()]["original.topic"] == stack.topic
+
+
+async def test_a_record_that_is_large_until_it_is_compressed_becomes_a_dead_letter_like_any_other(stack: Stack) -> None:
+    """Whoever writes to Kafka directly may compress; a dead letter that no client would send holds up its partition."""
+    value = b"0" * 6_000_000
+    others = Producer(
+        {
+            "bootstrap.servers": stack.environment["KAFKA_BOOTSTRAP_SERVERS"],
+            "compression.type": "lz4",
+            "message.max.bytes": 10_000_000,
+            "log_level": 0,
+        }
+    )
+    others.produce(stack.topic, key=b"large", value=value, partition=0)
+    assert others.flush(30) == 0
+    good = upserted(runbook("r", "step"), 1)
+    await stack.send(good)
+    async with stack.consumer():
+        await stack.settled([good])
+
+        async def all_committed() -> bool:
+            return await asyncio.to_thread(stack.committed) == 2
+
+        await eventually(all_committed)
+    [letter] = await asyncio.to_thread(stack.dead_letters)
+    assert letter.value == value
 
 
 QUICK_POINTS = ("after_embed", "in_transaction", "after_write", "after_dead_letter")

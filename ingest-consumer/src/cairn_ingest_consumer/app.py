@@ -40,7 +40,6 @@ from cairn_shared.errors import TransientError, Unavailable
 from cairn_shared.events import PAYLOADS, Event, SourceDocument
 from cairn_shared.health import Readiness
 from cairn_shared.kafka.confluent import ConfluentConsumer
-from cairn_shared.kafka.dead_letters import HEADER_ALLOWANCE
 from cairn_shared.kafka.engine import ConsumerEngine, FaulthandlerAlarm
 from cairn_shared.kafka.producer import EventProducer, open_producer
 from cairn_shared.logging import get_logger
@@ -58,6 +57,9 @@ log = get_logger(__name__)
 SERVICE = "ingest-consumer"
 EVENT_HEADROOM = 64 * 1024
 """Bytes of the largest Kafka record that key and headers may take."""
+
+LARGEST_DEAD_LETTER = 64 * 1024 * 1024
+"""Bytes before compression. What the topic takes, the broker decides: compressed, it took the record itself."""
 
 DOCUMENT_TYPES = ("runbook.upserted", "runbook.deleted", *(t for t, m in PAYLOADS.items() if m is SourceDocument))
 
@@ -107,7 +109,7 @@ async def _open(
     await until_up("embedder", embedders.plan)
     client_id = f"{SERVICE}-{socket.gethostname()}"
     producer = await stack.enter_async_context(
-        open_producer(settings, client_id, max_message_bytes=settings.kafka_max_message_bytes + HEADER_ALLOWANCE)
+        open_producer(settings, client_id, max_message_bytes=LARGEST_DEAD_LETTER)
     )
     readiness.register("kafka", lambda: asyncio.to_thread(producer.ping))
     metrics = IngestMetrics(registry)
