@@ -39,8 +39,8 @@ class Hints:
     """What leads to candidates beside vectors, and what they are scored by."""
 
     lexemes: Sequence[str]
-    asked: Sequence[str]
-    """Those of the query itself."""
+    together: Sequence[str]
+    """Those of which a chunk must hold all to have a `seed_rank`."""
     runbooks: Lexicon
     events: Lexicon
     runbook_words: Sequence[WordChoice]

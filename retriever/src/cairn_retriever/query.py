@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from cairn_retriever.alerts import FoundAlert, find_alerts
@@ -11,7 +12,7 @@ from cairn_retriever.vocabulary import fillers, spellings
 from cairn_shared.api.search import AlertContext
 from cairn_shared.identifiers import camel_case_names, identifiers, searchable_text
 
-MAX_EMBED_CHARACTERS = 1_200
+MAX_CHARACTERS = 1_200
 """About what a model of 256 tokens reads of prose; code and logs are cut by the embedder's own limit."""
 
 MAX_NAMES = 200
@@ -24,10 +25,14 @@ _TROUBLE = re.compile(
     r"killed|oom|corrupt|invalid|unreachable|critical|traceback|segfault|exceeded|exhausted",
     re.IGNORECASE,
 )
-_NOISE = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\b[0-9a-f]{16,}\b|\b0x[0-9a-f]+\b",
-    re.IGNORECASE,
+_ZONE = r"(?:Z| ?(?:[+-]\d\d:?\d\d|UTC|GMT))?"
+_CLOCK = rf"\d\d:\d\d:\d\d(?:[.,]\d+)?{_ZONE}"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_TIMES = re.compile(
+    rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}|\b\d\d?[ /]{_MONTH}[ /]\d{{4}}[ :]{_CLOCK}|\b{_MONTH} [ \d]\d {_CLOCK}"
 )
+"""Of logs: RFC 3339 and PostgreSQL; Redis and HTTP servers; syslog."""
+_HASHES = re.compile(r"\b[0-9a-f]{16,}\b|\b0x[0-9a-f]+\b", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
@@ -50,36 +55,39 @@ def parse(text: str, alert: AlertContext | None = None) -> ParsedQuery:
     alerts = tuple(dict.fromkeys(one.name.casefold() for one in found if one.name))
     names = _names(prose)
     spoken = "\n".join([prose, *told]).strip()
-    lexical = "\n".join([spoken, *(one.name for one in found if one.name)])
+    telling = excerpt(spoken)
+    stated = [one.name for one in found if one.name]
+    lexical = "\n".join([telling, *stated])
     return ParsedQuery(
         lexical_text=(words := searchable_text(lexical)),
         spellings=spellings(words),
         fillers=fillers(words),
         joined=tuple(camel_case_names(lexical))[:MAX_NAMES],
-        embed_text=embeddable(spoken or " ".join(one.name for one in found if one.name)),
-        identifiers=tuple(identifiers("\n".join([lexical, *labels]))),
+        embed_text=telling or excerpt(" ".join(stated)),
+        # Only so many are looked up: those in the telling lines first.
+        identifiers=tuple(identifiers("\n".join([lexical, *labels, spoken]))),
         alerts=alerts,
         names=names,
         links=links,
     )
 
 
-def embeddable(text: str) -> str:
-    """What to embed of `text`: all of it when short, otherwise the lines that say what is wrong.
+def excerpt(text: str) -> str:
+    """What to embed of `text`, and which words of it to search: all when short, else the lines that say what is wrong.
 
-    A long paste is mostly repetition. Lines that name trouble come first, with the first and last lines, where
-    people write their question; lines that differ only in numbers count once; timestamps and hashes are dropped.
+    A long paste is mostly repetition. Lines that name trouble are read, with a first and a last line unlike the others,
+    where people write their question; and others where none does. Lines that differ only in numbers count once, hashes
+    are dropped, and in any text the time of a log line is.
     """
-    text = text.strip()
-    if len(text) <= MAX_EMBED_CHARACTERS:
+    text = _TIMES.sub("", text).strip() or text.strip()
+    if len(text) <= MAX_CHARACTERS:
         return text
-    lines = [line for line in (_NOISE.sub("", raw).strip() for raw in text.splitlines()) if line]
-    order = sorted(range(len(lines)), key=lambda i: _priority(i, lines))
+    lines = [line for line in (_HASHES.sub("", raw).strip() for raw in text.splitlines()) if line]
     chosen: list[int] = []
     seen: set[str] = set()
-    room = MAX_EMBED_CHARACTERS
-    for index in order:
-        shape = _DIGITS.sub("#", lines[index])[:300]
+    room = MAX_CHARACTERS
+    for index in _telling(lines):
+        shape = _shape(lines[index])
         if shape in seen:
             continue
         seen.add(shape)
@@ -87,13 +95,19 @@ def embeddable(text: str) -> str:
         room -= len(lines[index][:400]) + 1
         if room <= 0:
             break
-    return "\n".join(lines[index][:400] for index in sorted(chosen))[:MAX_EMBED_CHARACTERS]
+    return "\n".join(lines[index][:400] for index in sorted(chosen))[:MAX_CHARACTERS]
 
 
-def _priority(index: int, lines: list[str]) -> tuple[int, int]:
-    if index == 0 or index == len(lines) - 1:
-        return 0, index
-    return (1 if _TROUBLE.search(lines[index][:1000]) else 2), index
+def _telling(lines: list[str]) -> list[int]:
+    """Lines in the order in which they are taken."""
+    shapes = Counter(_shape(line) for line in lines)
+    ends = [i for i in dict.fromkeys([0, len(lines) - 1]) if lines and shapes[_shape(lines[i])] == 1]
+    trouble = [i for i, line in enumerate(lines) if _TROUBLE.search(line[:1000])]
+    return [*ends, *(trouble or range(len(lines)))]
+
+
+def _shape(line: str) -> str:
+    return _DIGITS.sub("#", line)[:300]
 
 
 def _addresses(text: str, found: list[FoundAlert]) -> Iterator[str]:

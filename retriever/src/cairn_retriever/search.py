@@ -152,7 +152,7 @@ class Searcher:
         by_words = request.mode != "semantic" or vectors is None
         hints = Hints(
             lexemes=[one.lexeme for one in read.lexemes],
-            asked=read.prepared.lexemes,
+            together=self._together(request, read),
             runbooks=read.runbooks,
             events=read.events,
             runbook_words=selecting(read.lexemes, RUNBOOK, read.runbooks, policy) if by_words else [],
@@ -166,6 +166,11 @@ class Searcher:
             # Copies of few texts filled every source: look again for what is not a copy of them.
             candidates += await snapshot.candidates(hints, vectors, without=sorted(known))
         return candidates
+
+    def _together(self, request: SearchRequest, read: Read) -> Sequence[str]:
+        """What the prototype's formula ranks by: chunks with all of these. None has all words of a long paste."""
+        lexemes = read.prepared.lexemes
+        return lexemes if request.fusion == "seed" and len(lexemes) <= self._policy.candidates.lexemes else ()
 
     def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read) -> Ranking:
         total = max(read.prepared.state.chunks, 1)

@@ -42,23 +42,27 @@ GROUPS: tuple[tuple[str, ...], ...] = (
 )
 
 _TELLING = """
-actually again also already always any anybody anymore anyone anything anyway anywhere apparently around away back
-bad badly basically bit bunch came change changed cause caused come comes coming crazy current currently day days
-dear else especially even ever every everybody everyone everything everywhere exactly explain fast find fine first
-fix fixed folks get gets getting give gives giving go goes going gone good got great guy guys happen happened
-happening happens hello help here hey hi hour hours idea immediately instead just keep keeps kind kinda know last
-late lately later least left let like little long look looking looks lot lots made make makes making many maybe mean
-means minute minutes moment month months morning much nasty need needed needs never new next night nobody noone
-normal nothing now obviously odd often old once one ok okay other others part people perhaps please possible
-possibly pretty probably quick quickly quite random randomly real really recent recently right said same saw say
-says see seeing seem seems seen several show shown shows simply single since somebody somehow someone something
-sometimes somewhere soon sorry still strange stuff sudden suddenly sure take takes taking tell tells thank thanks
-thing things think though times today together tomorrow tonight took total tried tries truly try trying turn two
-understand unfortunately upon us use used user using usual usually wait want wanted wants way week weeks weird well
-went whatever whole whenever whose why wonder work works worse worst wrong year years yes yesterday yet
+actually again already also always answer any anybody anymore anyone anything anyway anywhere apparently around away
+back bad badly basically bit bunch came cause caused change changed come comes coming command commands crazy current
+currently day days dear doc docs documentation else especially even ever every everybody everyone everything
+everywhere exactly example examples explain fast find fine first fix fixed folks get gets getting give gives giving go
+goes going gone good got great guide guy guys happen happened happening happens hello help here hey hi hour hours
+howto idea immediately instead instructions just keep keeps kind kinda know last late lately later least left let like
+little long look looking looks lot lots made make makes making many maybe mean meaning means minute minutes moment
+month months morning much nasty need needed needs never new next night nobody noone normal nothing now obviously odd
+often ok okay old once one other others part people perhaps please possible possibly pretty probably procedure
+question quick quickly quite random randomly real really recent recently right runbook runbooks said same saw say says
+see seeing seem seems seen several show shown shows simply since single somebody somehow someone something sometimes
+somewhere soon sorry step steps still strange stuff sudden suddenly sure syntax take takes taking tell tells thank
+thanks thing things think though times today together tomorrow tonight took total tried tries truly try trying turn
+two understand unfortunately upon us usage use used user using usual usually wait want wanted wants way week weeks
+weird well went whatever whenever whole whose why wonder work works worse worst wrong year years yes yesterday yet
 """
 FILLERS = frozenset(_TELLING.split())
-"""Words by which people tell, whatever they tell about. That a page lacks them is no sign that it lacks the answer."""
+"""Words by which people tell or ask, whatever it is about. That a page lacks them is no sign that it lacks the answer.
+
+They are searched all the same: without them fewer right pages came first.
+"""
 
 _WORD = re.compile(r"[a-z0-9]+")
 _GROUP_OF = {word: group for group in GROUPS for word in group}

@@ -186,7 +186,7 @@ def candidates(
         [quote_lexeme(one) for one in hints.lexemes],
         field_weights(lexical),
         list(hints.identifiers),
-        " & ".join(quote_lexeme(one) for one in hints.asked) or None,
+        " & ".join(quote_lexeme(one) for one in hints.together) or None,
     ]
     cosine = extra = "NULL::float8"
     join = ""
