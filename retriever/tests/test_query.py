@@ -117,7 +117,7 @@ class TestWhatIsEmbedded:
         query = parse("\n".join([*lines, "error PROJ-12", *lines]))
         assert len(query.lexical_text) <= 2 * MAX_CHARACTERS
         assert query.identifiers[0] == "proj-12"
-        assert "pod-200" in query.identifiers
+        assert "pod-50" in query.identifiers
 
     @given(st.text(max_size=3000))
     def test_any_text_can_be_read(self, text: str) -> None:
