@@ -266,5 +266,6 @@ async def test_under_load_with_the_model_down_no_request_is_late(bench: Bench, m
     assert max(seconds for seconds, _ in results) < 10.0, (
         "twice the deadline: a loaded machine is late, not a minute late"
     )
-    assert {reason for _, reason in results} == {"llm_timeout", "circuit_open"}
+    reasons = {reason for _, reason in results}
+    assert {"llm_timeout", "circuit_open"} <= reasons <= {"llm_timeout", "circuit_open", "llm_busy"}
     assert len(model.calls) < 150

@@ -121,28 +121,31 @@ class AnswerCache:
         self._corpus = corpus
         self._metrics = metrics
         self._uniform = uniform
-        self._last: State | None = None
+        self.last: CorpusState | None = None
+        """The state of the corpus when this process last asked for it."""
 
-    async def find(self, key: str, *, check: bool) -> Produced | None:
-        """The answer under `key` if all that it was written from is unchanged.
+    async def find(self, key: str, state: CorpusState | None) -> tuple[CorpusState | None, Produced | None]:
+        """The answer under `key`, which was made for `state`, if that still is the state and no source has changed.
 
-        `check=False` where the corpus cannot be asked: then the key's epoch is all that is known.
+        And the state as it is now. Without `state` the corpus cannot be asked: the key's epoch is all that is known.
         """
         data = await self._store.get(key)
         if data is None:
-            return None
+            return state, None
         produced = decode(data)
         if produced is None:
             self._metrics.cache("corrupt")
-            return None
-        if check:
-            try:
-                if not await self._corpus.unchanged(produced.dependencies):
-                    self._metrics.cache("stale")
-                    return None
-            except TransientError:
-                return None
-        return produced
+            return state, None
+        if state is None:
+            return None, produced
+        try:
+            now, unchanged = await self._corpus.check(produced.dependencies)
+        except TransientError:
+            return state, None
+        if unchanged and now.is_of(state):
+            return now, produced
+        self._metrics.cache("stale")
+        return now, None
 
     async def keep(self, key: str, produced: Produced) -> None:
         """Store it for its time, give or take a tenth, so that not all expire at once."""
@@ -154,15 +157,15 @@ class AnswerCache:
             self._metrics.cache("stored")
 
     async def remember(self, state: CorpusState) -> None:
-        """Note the corpus state, for the time when nobody can be asked."""
-        last = State(epoch=state.epoch, fingerprint=state.fingerprint)
-        if last != self._last:
-            self._last = last
-            await self._store.put(_STATE_KEY, last.model_dump_json().encode(), _STATE_SECONDS)
+        """Note the corpus state, for the next question, and for the time when nobody can be asked."""
+        known, self.last = self.last, state
+        if known is None or not known.is_of(state):
+            noted = State(epoch=state.epoch, fingerprint=state.fingerprint)
+            await self._store.put(_STATE_KEY, noted.model_dump_json().encode(), _STATE_SECONDS)
 
     async def recall(self) -> CorpusState | None:
         """The last state that this or another replica saw."""
-        last = self._last
+        last = self.last
         data = await self._store.get(_STATE_KEY)
         if data is not None:
             try:
@@ -170,5 +173,5 @@ class AnswerCache:
             except ValidationError:
                 stored = None
             if stored and (last is None or stored.epoch > last.epoch):
-                last = stored
+                return CorpusState(epoch=stored.epoch, fingerprint=stored.fingerprint)
         return CorpusState(epoch=last.epoch, fingerprint=last.fingerprint) if last else None

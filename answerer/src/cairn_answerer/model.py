@@ -125,6 +125,10 @@ class CorpusState:
     index_time: datetime | None = None
     lag_seconds: float | None = None
 
+    def is_of(self, other: CorpusState) -> bool:
+        """The same answers come of both."""
+        return (self.epoch, self.fingerprint) == (other.epoch, other.fingerprint)
+
 
 @dataclass(frozen=True)
 class Produced:

@@ -59,6 +59,16 @@ class Policy:
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
 
 
+@dataclass(frozen=True)
+class _Look:
+    """The corpus as it is (`known`) or was last seen, the question's key in it, and the answer kept under that key."""
+
+    state: CorpusState | None
+    known: bool
+    key: str
+    kept: Produced | None
+
+
 class Answerer:
     """Answers questions. `writer` is None where no model is configured, which is a supported way to run."""
 
@@ -117,18 +127,17 @@ class Answerer:
             async with asyncio.timeout(seconds):
                 within = Deadline.after(self._clock, min(self._policy.wait, deadline.remaining()))
                 late = await freshness.wait(self._corpus, request, within)
-                state, known = await self._state()
-                key = cache.key(request, state, self._fingerprints)
-                if state and not self._flights.flying(key) and (found := await self._cached(key, known)):
+                look = await self._look(request)
+                state = look.state
+                timings.mark("cache")
+                if look.kept is not None:
                     self._metrics.cache("hit")
-                    timings.mark("cache")
-                    for progress in responses.replay(found):
+                    for progress in responses.replay(look.kept):
                         yield progress
-                    yield Done(self._finish(found, state, late, timings))
+                    yield Done(self._finish(look.kept, state, late, timings))
                     return
                 self._metrics.cache("miss" if state else "unknown_epoch")
-                timings.mark("cache")
-                now = state if known else None
+                key, now = look.key, state if look.known else None
                 flight = self._flights.fly(key, lambda publish: self._answer(request, key, now, deadline, publish))
                 async with aclosing(flight):
                     async for progress in flight:
@@ -144,6 +153,23 @@ class Answerer:
             log.exception("answering failed")
             yield Done(self._finish(responses.unavailable("internal_error"), state, late, timings))
 
+    async def _look(self, request: AskRequest) -> _Look:
+        last = self._answers.last
+        tried = None
+        if last is not None:
+            # Mostly the corpus is as it was a question ago: then it is asked once, about itself and the sources.
+            tried = cache.key(request, last, self._fingerprints)
+            if not self._flights.flying(tried):
+                state, kept = await self._answers.find(tried, last)
+                if kept is not None:
+                    return _Look(state, True, tried, _as_kept(kept, known=True))
+        state, known = await self._state()
+        key = cache.key(request, state, self._fingerprints)
+        if state is None or self._flights.flying(key) or (known and key == tried):
+            return _Look(state, known, key, None)
+        _, kept = await self._answers.find(key, state if known else None)
+        return _Look(state, known, key, kept and _as_kept(kept, known=known))
+
     async def _state(self) -> tuple[CorpusState | None, bool]:
         """(the corpus as it is, True), or as it was last seen, False."""
         try:
@@ -154,28 +180,16 @@ class Answerer:
         await self._answers.remember(state)
         return state, True
 
-    async def _cached(self, key: str, known: bool) -> Produced | None:
-        found = await self._answers.find(key, check=known)
-        if found is None:
-            return None
-        response = found.response
-        mode: AnswerMode = "refused" if response.mode == "refused" else "cached"
-        if not known:
-            # Nobody can say whether it still holds; better than nothing at 3 a.m., and marked.
-            response = response.model_copy(
-                update={"mode": mode, "degraded": True, "degraded_reason": "postgres_unavailable"}
-            )
-        return replace(found, response=response.model_copy(update={"mode": mode}))
-
     async def _answer(
         self, request: AskRequest, key: str, state: CorpusState | None, deadline: Deadline, publish: Publish
     ) -> Produced:
         """Work out an answer; the leader of the flight does this once for all who wait."""
         # The flight before may have ended between our look into the cache and our take-off.
-        if state and (found := await self._cached(key, known=True)):
-            for progress in responses.replay(found):
+        _, kept = await self._answers.find(key, state) if state else (None, None)
+        if kept is not None:
+            for progress in responses.replay(kept):
                 publish(progress)
-            return found
+            return _as_kept(kept, known=True)
         timings = Timings(self._clock)
         try:
             async with self._searches.place(deadline.remaining()):
@@ -242,3 +256,10 @@ class Answerer:
                 }
             ),
         )
+
+
+def _as_kept(kept: Produced, *, known: bool) -> Produced:
+    """As an answer from the cache is told: where nobody can say whether it still holds, it is marked."""
+    mode: AnswerMode = "refused" if kept.response.mode == "refused" else "cached"
+    marks = {} if known else {"degraded": True, "degraded_reason": "postgres_unavailable"}
+    return replace(kept, response=kept.response.model_copy(update={"mode": mode, **marks}))

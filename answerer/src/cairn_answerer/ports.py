@@ -26,8 +26,8 @@ class Corpus(Protocol):
         """Epoch and freshness, now."""
         ...
 
-    async def unchanged(self, dependencies: Mapping[uuid.UUID, str]) -> bool:
-        """Every one of these steps still has this content_sha."""
+    async def check(self, dependencies: Mapping[uuid.UUID, str]) -> tuple[CorpusState, bool]:
+        """The state, and whether every one of these steps still has this content_sha."""
         ...
 
     async def procedure(self, document_id: uuid.UUID) -> list[Passage]:

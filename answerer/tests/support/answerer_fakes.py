@@ -357,10 +357,10 @@ class MemoryCorpus:
         self._check()
         return CorpusState(self.epoch, "minilm", datetime(2026, 11, 30, tzinfo=UTC), 0.4)
 
-    async def unchanged(self, dependencies: Mapping[uuid.UUID, str]) -> bool:
-        self._check()
+    async def check(self, dependencies: Mapping[uuid.UUID, str]) -> tuple[CorpusState, bool]:
         known = {step.step_id: step.content_sha for step in self.steps}
-        return all(known.get(step) == sha for step, sha in dependencies.items())
+        unchanged = all(known.get(step) == sha for step, sha in dependencies.items())
+        return await self.state(), unchanged
 
     async def procedure(self, document_id: uuid.UUID) -> list[Passage]:
         self._check()

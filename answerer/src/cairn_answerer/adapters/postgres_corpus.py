@@ -18,7 +18,7 @@ from cairn_shared.postgres import Connection, Pool, translate
 T = TypeVar("T")
 
 _STATE = """
-SELECT s.epoch, s.fingerprint, l.settled_at, l.accepted_at
+SELECT s.epoch, s.fingerprint, l.settled_at, l.accepted_at {more}
 FROM corpus_state s
 LEFT JOIN LATERAL (
     SELECT settled_at, accepted_at FROM ingest_ledger
@@ -26,10 +26,13 @@ LEFT JOIN LATERAL (
 ) l ON true
 """
 
-_UNCHANGED = """
-SELECT count(*) FROM steps s JOIN unnest($1::uuid[], $2::text[]) AS d(step_id, content_sha) USING (step_id)
-WHERE s.content_sha = d.content_sha
-"""
+_STATE_ALONE = _STATE.format(more="")
+_STATE_AND_UNCHANGED = _STATE.format(
+    more=""", (
+    SELECT count(*) FROM steps JOIN unnest($1::uuid[], $2::text[]) AS d(step_id, content_sha) USING (step_id)
+    WHERE steps.content_sha = d.content_sha
+) AS unchanged"""
+)
 
 _PROCEDURE = """
 SELECT s.step_id, s.document_id, s.step_number, s.label, s.section, s.body, s.line_start, s.line_end, s.content_sha,
@@ -70,22 +73,12 @@ class PostgresCorpus:
         return await self._state.get()
 
     async def _read_state(self) -> CorpusState:
-        row = await self._read(lambda connection: connection.fetchrow(_STATE))
-        if row is None:
-            raise Unavailable("postgres", "the index has no state yet")
-        lag = None
-        if row["settled_at"] is not None and row["accepted_at"] is not None:
-            lag = max(0.0, (row["settled_at"] - row["accepted_at"]).total_seconds())
-        return CorpusState(
-            epoch=row["epoch"], fingerprint=row["fingerprint"], index_time=row["settled_at"], lag_seconds=lag
-        )
+        return _state(await self._read(lambda connection: connection.fetchrow(_STATE_ALONE)))
 
-    async def unchanged(self, dependencies: Mapping[uuid.UUID, str]) -> bool:
-        if not dependencies:
-            return True
+    async def check(self, dependencies: Mapping[uuid.UUID, str]) -> tuple[CorpusState, bool]:
         ids, shas = list(dependencies), list(dependencies.values())
-        count = await self._read(lambda connection: connection.fetchval(_UNCHANGED, ids, shas))
-        return bool(count == len(dependencies))
+        row = await self._read(lambda connection: connection.fetchrow(_STATE_AND_UNCHANGED, ids, shas))
+        return _state(row), row is not None and row["unchanged"] == len(ids)
 
     async def procedure(self, document_id: uuid.UUID) -> list[Passage]:
         rows = await self._read(lambda connection: connection.fetch(_PROCEDURE, document_id))
@@ -129,6 +122,17 @@ class PostgresCorpus:
 def _away(error: CairnError) -> CairnError:
     """For a reader every failure of PostgreSQL is one: the index cannot be asked now."""
     return error if isinstance(error, Unavailable) else Unavailable("postgres", error.detail)
+
+
+def _state(row: asyncpg.Record | None) -> CorpusState:
+    if row is None:
+        raise Unavailable("postgres", "the index has no state yet")
+    lag = None
+    if row["settled_at"] is not None and row["accepted_at"] is not None:
+        lag = max(0.0, (row["settled_at"] - row["accepted_at"]).total_seconds())
+    return CorpusState(
+        epoch=row["epoch"], fingerprint=row["fingerprint"], index_time=row["settled_at"], lag_seconds=lag
+    )
 
 
 def _passage(row: Mapping[str, Any]) -> Passage:

@@ -139,9 +139,8 @@ class BodyLimit:
             return
         limit = next((size for path, size in self._limits.items() if scope["path"].startswith(path)), self._limit)
         declared = dict(scope["headers"]).get(b"content-length", b"")
-        refusal = problem.problem(413, "Too large", f"the body is over {limit} bytes", field="body")
         if declared.isdigit() and int(declared) > limit:
-            await refusal(scope, receive, send)
+            await _too_large(limit)(scope, receive, send)
             return
         seen = 0
         started = complete = False
@@ -173,13 +172,17 @@ class BodyLimit:
             await self._app(scope, counted, watched)
         except _BodyTooLarge:
             if not started:
-                await refusal(scope, receive, send)
+                await _too_large(limit)(scope, receive, send)
         except _BodyStalled:
             if not started:
                 stalled = problem.problem(
                     408, "Request timeout", "the body stopped coming: send it again", headers={"Connection": "close"}
                 )
                 await stalled(scope, receive, send)
+
+
+def _too_large(limit: int) -> Response:
+    return problem.problem(413, "Too large", f"the body is over {limit} bytes", field="body")
 
 
 class _BodyStalled(Exception):
