@@ -23,8 +23,8 @@ class ShedPolicy:
 
     paths: tuple[str, ...]
     most: int = 256
-    round: float = 0.1
-    patience: float = 0.3
+    round: float = 0.25
+    patience: float = 1.0
 
 
 class LoopWatch:
@@ -33,23 +33,26 @@ class LoopWatch:
     def __init__(self, policy: ShedPolicy) -> None:
         self._policy = policy
         self._sent: float | None = None
+        self._seen: float = 0.0
         self._slow_since: float | None = None
 
-    def late(self) -> bool:
+    def late(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether the rounds stay too long; also begins to measure the present one."""
-        loop = asyncio.get_running_loop()
         now = loop.time()
         if self._sent is None:
+            if now - self._seen > self._policy.patience:  # nobody asked since: what was slow then says nothing of now
+                self._slow_since = None
             self._sent = now
             loop.call_soon(self._came_round, loop)
         return self._slow_since is not None and now - self._slow_since > self._policy.patience
 
     def _came_round(self, loop: asyncio.AbstractEventLoop) -> None:
         assert self._sent is not None
-        if loop.time() - self._sent <= self._policy.round:
+        self._seen = loop.time()
+        if self._seen - self._sent <= self._policy.round:
             self._slow_since = None
         elif self._slow_since is None:
-            self._slow_since = self._sent
+            self._slow_since = self._seen
         self._sent = None
 
 
@@ -68,7 +71,13 @@ class Shedding:
         if scope["type"] != "http" or not scope["path"].startswith(self._policy.paths):
             await self._app(scope, receive, send)
             return
-        sign = "loop" if self._watch.late() else "in_work" if self._in_work >= self._policy.most else None
+        sign = (
+            "loop"
+            if self._watch.late(asyncio.get_running_loop())
+            else "in_work"
+            if self._in_work >= self._policy.most
+            else None
+        )
         if sign is not None:
             self._shed.labels(sign).inc()
             await problem.of(Overloaded())(scope, receive, send)
