@@ -1,9 +1,9 @@
 """Twenty thousand events with forty that can never be processed: forty dead letters, and no slower for it.
 
 Slices with and without poison take turns over the same replicas, in the order A B B A, so that neither what else the
-machine does nor the growth of the index falls on one kind; what is compared are medians. A slice with poison holds
-twice the share of the whole. The embedder is a stand-in that answers at once: the real one would take nearly all of
-the time, and hide what poison costs.
+machine does nor the growth of the index falls on one kind. Each turn gives one ratio, and the median of the ratios is
+what counts. A slice with poison holds twice the share of the whole. The embedder is a stand-in that answers at once:
+the real one would take nearly all of the time, and hide what poison costs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
+import httpx
 import psutil
 import pytest
 from chaos_index import judge
@@ -33,10 +35,11 @@ from cairn_shared.settings import KafkaSettings
 
 EVENTS = int(os.environ.get("CHAOS_EVENTS") or "20000")
 POISON = 40
-TURNS = (False, True, True, False) * 4
-"""Whether a slice has poison."""
-SLICE = EVENTS // len(TURNS)
-POISON_EACH = POISON // sum(TURNS)
+TURN = (False, True, True, False)
+"""Which slices have poison."""
+TURNS = 10
+SLICE = EVENTS // (TURNS * len(TURN))
+POISON_EACH = POISON // (TURNS * sum(TURN))
 LEAST = 0.9
 """Of the throughput without poison."""
 
@@ -51,24 +54,21 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """All slices of one kind; times are medians."""
+class Turn:
+    """Four slices: how much of the throughput is left with poison, and how much more CPU time it takes."""
 
     slices: Sequence[Measured]
 
     @property
-    def seconds(self) -> float:
-        return statistics.median(one.seconds for one in self.slices)
+    def throughput(self) -> float:
+        return self._sum("seconds", with_poison=False) / self._sum("seconds", with_poison=True)
 
     @property
     def cpu(self) -> float:
-        return statistics.median(one.cpu for one in self.slices)
+        return self._sum("cpu", with_poison=True) / self._sum("cpu", with_poison=False)
 
-    def __str__(self) -> str:
-        each = " ".join(f"{one.seconds:.1f}" for one in self.slices)
-        return (
-            f"{SLICE / self.seconds:.0f} events/s, {self.cpu / SLICE * 1000:.2f} ms of CPU an event (slices: {each} s)"
-        )
+    def _sum(self, what: str, *, with_poison: bool) -> float:
+        return float(sum(getattr(one, what) for one in self.slices if one.with_poison is with_poison))
 
 
 def event(number: int, chance: random.Random) -> Event:
@@ -111,6 +111,18 @@ async def cpu_seconds(connection: asyncpg.Connection[asyncpg.Record], group: Rep
     return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
 
 
+async def seconds_of_a_dead_letter(group: Replicas) -> float:
+    """From the sending to the acknowledgement, on average, as the replicas tell it."""
+    total = {"sum": 0.0, "count": 0.0}
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for member in group.members:
+            text = (await client.get(f"{member.server.address}/metrics")).text
+            for name in total:
+                found = re.search(rf'stage_seconds_{name}{{stage="dead_letter"}} (\S+)', text)
+                total[name] += float(found[1]) if found else 0.0
+    return total["sum"] / total["count"]
+
+
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
 async def test_forty_poison_records_among_twenty_thousand_are_forty_dead_letters_and_cost_no_throughput(
@@ -122,7 +134,6 @@ async def test_forty_poison_records_among_twenty_thousand_are_forty_dead_letters
 ) -> None:
     chance = random.Random(f"poison {os.environ.get('SEED') or '1'}")
     connection = await asyncpg.connect(postgres_dsn)
-    slices: list[Measured] = []
     async with (
         replicas(tmp_path, kafka_settings, kafka_topics, postgres_dsn, count=3, partitions=6) as group,
         open_producer(kafka_settings, "chaos") as producer,
@@ -130,11 +141,10 @@ async def test_forty_poison_records_among_twenty_thousand_are_forty_dead_letters
         for member in group.members:
             member.wanted = True
         await asyncio.gather(*(member.wait_ready(120) for member in group.members))
-        await produce(producer, group.topic, records(0, SLICE, 0, chance))
-        await searchable(connection, SLICE)
-        await group.at_rest(120)
-        sent, healthy = SLICE, SLICE
-        for with_poison in TURNS:
+        sent, healthy = 0, 0
+
+        async def measured(with_poison: bool) -> Measured:
+            nonlocal sent, healthy
             bad = POISON_EACH if with_poison else 0
             made = records(sent, SLICE, bad, chance)
             sent, healthy = sent + SLICE, healthy + SLICE - bad
@@ -143,18 +153,26 @@ async def test_forty_poison_records_among_twenty_thousand_are_forty_dead_letters
             await searchable(connection, healthy)
             seconds = time.monotonic() - began
             await group.at_rest(120)
-            slices.append(Measured(with_poison, seconds, await cpu_seconds(connection, group) - before))
+            return Measured(with_poison, seconds, await cpu_seconds(connection, group) - before)
+
+        await measured(with_poison=False)  # to warm up
+        turns = [Turn([await measured(with_poison) for with_poison in TURN]) for _ in range(TURNS)]
         verdict = await judge(postgres_dsn, group.log)
         assert verdict.faults == {}
         assert len(group.log.poison) == POISON
         assert len(group.log.letters) == POISON, "nothing died, so no dead letter was sent twice"
         assert verdict.parts == verdict.chunks == healthy
+        letter = await seconds_of_a_dead_letter(group)
     await connection.close()
-    without, with_ = (Kind([one for one in slices if one.with_poison is kind]) for kind in (False, True))
-    faster, cheaper = without.seconds / with_.seconds, without.cpu / with_.cpu
+    throughput = statistics.median(turn.throughput for turn in turns)
+    cpu = statistics.median(turn.cpu for turn in turns)
+    seconds = sum(one.seconds for turn in turns for one in turn.slices)
     with capsys.disabled():
-        print(f"\n{len(TURNS)} slices of {SLICE} events, half of them with {POISON_EACH} poison records each; medians:")
-        print(f"without {without}\nwith    {with_}")
-        print(f"with poison {faster:.1%} of the throughput, {1 / cheaper:.1%} of the CPU time", flush=True)
-    assert faster >= LEAST
-    assert cheaper >= LEAST
+        each = " ".join(f"{turn.throughput:.0%}" for turn in turns)
+        print(
+            f"\n{EVENTS} events, {POISON} of them poison, {EVENTS / seconds:.0f} events/s; {letter * 1000:.0f} ms a dead"
+            f" letter; with poison {throughput:.1%} of the throughput (turns: {each}) and {cpu:.1%} of the CPU time",
+            flush=True,
+        )
+    assert throughput >= LEAST
+    assert cpu <= 1 / LEAST

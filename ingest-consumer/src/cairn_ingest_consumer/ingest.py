@@ -127,7 +127,8 @@ class Ingest:
         failure = failure_of(error, stage=stage, kind=kind, attempts=tries, first=now, last=now)
         crash_at("before_dead_letter")
         try:
-            await self._dead_letters.send(record, failure)
+            with self._metrics.stage("dead_letter"):
+                await self._dead_letters.send(record, failure)
         except TransientError:
             self._metrics.dead_letter_failed()
             raise

@@ -9,7 +9,7 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-Stage = Literal["read", "chunk", "embed", "write"]
+Stage = Literal["read", "chunk", "embed", "write", "dead_letter"]
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
@@ -19,7 +19,7 @@ class IngestMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._stages = Histogram(
             "cairn_ingest_stage_seconds",
-            "Time of one stage of one batch.",
+            "Time of one stage of one batch, and of one dead letter until it is acknowledged.",
             ["stage"],
             buckets=SECONDS,
             registry=registry,
