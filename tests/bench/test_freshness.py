@@ -56,7 +56,7 @@ async def test_webhook_to_searchable(stack: Stack, report: Report) -> None:
         what = f"signed webhook until 202, six sources, {RATE:g}/s for {SECONDS:g} s"
         result = await asyncio.to_thread(measure, report, what, sending(stack, webhooks, keep=True), status="202")
         accepted = {event: at for at, body in result.answers for event in json.loads(body)["event_ids"]}
-        assert len(accepted) == len(webhooks), "every webhook is one event"
+        assert len(result.answers) == len(webhooks)
         async with asyncio.timeout(60):
             while not accepted.keys() <= seen.keys():
                 await asyncio.sleep(0.1)

@@ -225,7 +225,7 @@ async def open_gateway(
             embedder=HttpEmbedder(embedder_http) if embedder_http else None,
             tools=tools,
             accepter=accepter,
-            intake=Intake(accepter, _secrets(settings), DeclaredRepositories(declarations, hosts), metrics),
+            intake=Intake(accepter, _secrets(settings), DeclaredRepositories(declarations, hosts, clock), metrics),
             repositories=repositories,
             repository_verifier=RepositoryVerifier(declarations, store, hosts, reconciler),
             hosts=hosts,

@@ -7,6 +7,7 @@ a repetition harmless. The same holds for outbox and inbox (design I1).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,9 +24,14 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True)
 class SettlePolicy:
-    """Seconds: a look every `interval`; published again after `republish_after`, doubled each time up to `longest`."""
+    """Seconds: a look every `interval`; published again after `republish_after`, doubled each time up to `longest`.
+
+    Nobody waits for an entry to be settled, so what can be looked at together is: without pause only while there are
+    more than one `batch` of them. The gauges are set every `measured`.
+    """
 
     interval: float = 0.5
+    measured: float = 5.0
     republish_after: float = 10.0
     longest: float = 600.0
     batch: int = 1000
@@ -51,14 +57,17 @@ class Settler:
 
     async def run(self) -> None:
         """Settle until cancelled."""
+        measured = -math.inf
         while True:
+            settled = [0]
             try:
-                settled = [await self.settle(spool) for spool in self._spools if spool.settles]
-                await self._measure()
+                settled += [await self.settle(spool) for spool in self._spools if spool.settles]
+                if self._clock.monotonic() - measured >= self._policy.measured:
+                    await self._measure()
+                    measured = self._clock.monotonic()
             except TransientError as exc:
                 log.warning("settling waits", reason=exc.detail)
-                settled = []
-            if not any(settled):
+            if max(settled) < self._policy.batch:
                 await self._clock.sleep(self._policy.interval)
             else:
                 await asyncio.sleep(0)

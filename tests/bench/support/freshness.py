@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 import httpx
@@ -23,7 +23,8 @@ async def watching(dsn: str) -> AsyncIterator[dict[str, float]]:
         yield seen
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def _watch(dsn: str, seen: dict[str, float]) -> None:
@@ -34,7 +35,7 @@ async def _watch(dsn: str, seen: dict[str, float]) -> None:
             # A transaction that began earlier may commit later: the look goes back a little.
             rows = await connection.fetch(
                 "SELECT event_id, settled_at FROM ingest_ledger WHERE state = 'searchable'"
-                " AND settled_at >= $1 - interval '10 s'",
+                " AND settled_at >= $1::timestamptz - interval '10 s'",
                 since,
             )
             now = time.time()

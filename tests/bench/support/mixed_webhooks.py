@@ -1,4 +1,4 @@
-"""Signed webhooks of every source in turn, each one event with a text of its own and the length of a usual one."""
+"""Signed webhooks of every source in turn, each with a text of its own and the length of a usual one."""
 
 from __future__ import annotations
 

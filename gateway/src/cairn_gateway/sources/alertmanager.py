@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import Field, StringConstraints
 
-from cairn_gateway.sources.incoming import Incoming, Time, parse
+from cairn_gateway.sources.incoming import Incoming, Texts, Time, parse
 from cairn_gateway.sources.model import Delivery, Translation
 from cairn_shared.documents import text
 from cairn_shared.documents.build import document_event
@@ -30,8 +30,8 @@ _NEVER = datetime(1971, 1, 1, tzinfo=UTC)
 
 class Alert(Incoming):
     status: Literal["firing", "resolved"]
-    labels: dict[str, str]
-    annotations: dict[str, str] = Field(default_factory=dict)
+    labels: Texts
+    annotations: Texts = Field(default_factory=dict)
     startsAt: Time  # noqa: N815 - Alertmanager's name
     endsAt: Time | None = None  # noqa: N815 - Alertmanager's name
     generatorURL: str | None = None  # noqa: N815 - Alertmanager's name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from cairn_gateway.sources.errors import Malformed
 from cairn_shared.errors import InvalidInput
@@ -28,10 +28,27 @@ Time = Annotated[AwareDatetime, BeforeValidator(_time)]
 """A moment with its zone; also a number of seconds or milliseconds since 1970."""
 
 
+def _without_null(value: Any) -> Any:
+    return {name: one for name, one in value.items() if one is not None} if isinstance(value, dict) else value
+
+
+Texts = Annotated[dict[str, str], BeforeValidator(_without_null)]
+"""Labels and the like."""
+
+
 class Incoming(BaseModel):
-    """Base of payload models: only what is used is described, everything else may come and go."""
+    """Base of payload models: only what is used is described, everything else may come and go.
+
+    Senders write null for what there is none of (the author of a bot's commit, Go's empty maps): it is as if the member
+    were not there.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True, coerce_numbers_to_str=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: Any) -> Any:
+        return _without_null(data)
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

@@ -31,7 +31,9 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
         total = push.total_commits or None
         cut = Cut(branch, push.before, push.after, default, listed=list(commits), total=total, at=at)
         rest, note = rest_of(cut, place, repositories.apis)
-        return Translation([*events, *([rest] if rest else [])], notes=[note], cut="fetched" if rest else "left")
+        if rest is not None:
+            return Translation([*events, rest], notes=[note], cut="fetched")
+        return Translation(events, ignored=None if events else "the push lists no commits", notes=[note], cut="left")
     if events:
         return Translation(events)
     what = "deletes" if push.deleted else "creates" if push.created else "moves"

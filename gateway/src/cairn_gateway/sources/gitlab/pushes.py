@@ -27,7 +27,9 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
             branch, push.before, push.after, push.project.default_branch, listed=list(commits), total=total, at=at
         )
         rest, note = rest_of(cut, place, repositories.apis)
-        return Translation([*events, *([rest] if rest else [])], notes=[note], cut="fetched" if rest else "left")
+        if rest is not None:
+            return Translation([*events, rest], notes=[note], cut="fetched")
+        return Translation(events, ignored=None if events else "the push lists no commits", notes=[note], cut="left")
     if events:
         return Translation(events)
     return Translation(ignored="the push brings no commits")

@@ -30,7 +30,7 @@ def plain(text: RichText) -> str:
 def _node(node: Any) -> str:
     if not isinstance(node, dict):
         return ""
-    kind = str(node.get("type", ""))
+    kind = str(node.get("type") or "")
     attributes = node["attrs"] if isinstance(node.get("attrs"), dict) else {}
     if kind == "text":
         return _text(node)
@@ -81,7 +81,7 @@ _LEAVES = {
 
 
 def _text(node: dict[str, Any]) -> str:
-    text = str(node.get("text", ""))
+    text = node["text"] if isinstance(node.get("text"), str) else ""
     marks = node.get("marks")
     for mark in marks if isinstance(marks, list) else []:
         attributes = mark.get("attrs") if isinstance(mark, dict) else None
