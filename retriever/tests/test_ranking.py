@@ -15,8 +15,9 @@ from retriever_corpus import NOW
 
 from cairn_retriever.lexical import Bm25
 from cairn_retriever.model import Candidate, Lexicon, Ranked, Ranking, WeightedLexeme
+from cairn_retriever.places import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME
 from cairn_retriever.policy import DecayPolicy, RetrievalPolicy
-from cairn_retriever.ranking import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME, Question, age_in_days, decay, rank
+from cairn_retriever.ranking import Question, age_in_days, decay, rank
 
 POLICY = RetrievalPolicy()
 WORDS = Bm25(

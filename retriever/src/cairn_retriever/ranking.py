@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cairn_retriever import fusion as fusions
 from cairn_retriever.lexical import Bm25
 from cairn_retriever.model import RUNBOOK, Candidate, Evidence, Ranked, Ranking, Scored
+from cairn_retriever.places import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME, Step, fold, share_out, spread
 from cairn_retriever.policy import DecayPolicy, GatePolicy, RankingPolicy, RetrievalPolicy
 from cairn_shared.api.search import Fusion, Mode
-
-TIER_PLAIN, TIER_SOME, TIER_ALL, TIER_ROUTED = range(4)
-"""Nothing exact; some of the naming identifiers; all of them; the runbook that the alert routes to."""
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -40,7 +38,7 @@ class Question:
 def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> Ranking:
     """Steps in order, at most `question.k`, duplicates folded, and what speaks for there being an answer among them."""
     runbooks, events = _ordered(candidates, question, bm25, policy)
-    steps = _present(_share_out(runbooks, events, question.k, policy.ranking), question, bm25)
+    steps = _present(share_out(runbooks, events, question.k, policy.ranking), question, bm25)
     if any(one.extra_cosine is not None for one in candidates):
         # Whoever refines a query neither talks the gate into an answer nor out of one.
         runbooks, events = _ordered([replace(one, extra_cosine=None) for one in candidates], question, bm25, policy)
@@ -49,16 +47,16 @@ def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy
 
 def _ordered(
     candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy
-) -> tuple[list[_Step], list[_Step]]:
+) -> tuple[list[Step], list[Step]]:
     """The steps of runbooks and those of events, each in order."""
     steps = _by_step(_score(candidates, question, bm25, policy), question, policy)
     steps.sort(key=_order)
-    steps = _fold(steps)
-    runbooks = _spread([step for step in steps if step.is_runbook], policy.ranking)
+    steps = fold(steps)
+    runbooks = spread([step for step in steps if step.is_runbook], policy.ranking)
     return runbooks, [step for step in steps if not step.is_runbook]
 
 
-def _evidence(steps: Sequence[_Step], bm25: Bm25, policy: GatePolicy) -> Evidence | None:
+def _evidence(steps: Sequence[Step], bm25: Bm25, policy: GatePolicy) -> Evidence | None:
     """What speaks for the first document of `steps`, one half of the corpus in order; None when there are none."""
     if not steps:
         return None
@@ -77,34 +75,6 @@ def _evidence(steps: Sequence[_Step], bm25: Bm25, policy: GatePolicy) -> Evidenc
 def _rival(cosines: Sequence[float], policy: GatePolicy) -> float:
     """What the first is compared with; where there are few documents, one that is about something else."""
     return cosines[policy.rival - 1] if len(cosines) >= policy.rival else min(cosines[-1], policy.stranger)
-
-
-@dataclass(slots=True)
-class _Step:
-    """A step while it finds its place."""
-
-    best: Scored
-    chunks: list[Scored]
-    own: float = 0.0
-    relevance: float = 0.0
-    held: frozenset[str] = frozenset()
-    tier: int = TIER_PLAIN
-    score: float = 0.0
-    age: float = 0.0
-    decay: float = 1.0
-    folded: int = 1
-
-    @property
-    def is_runbook(self) -> bool:
-        return self.best.candidate.kind == RUNBOOK
-
-    @property
-    def document_id(self) -> uuid.UUID:
-        return self.best.candidate.document_id
-
-    @property
-    def number(self) -> int:
-        return self.best.candidate.step_number
 
 
 def _score(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> list[Scored]:
@@ -138,14 +108,14 @@ def _fused(
     return fusions.tm2c2(cosines, words, alpha if usable else 0.0)
 
 
-def _by_step(scored: Sequence[Scored], question: Question, policy: RetrievalPolicy) -> list[_Step]:
-    steps: dict[uuid.UUID, _Step] = {}
+def _by_step(scored: Sequence[Scored], question: Question, policy: RetrievalPolicy) -> list[Step]:
+    steps: dict[uuid.UUID, Step] = {}
     documents: dict[uuid.UUID, _Document] = {}
     for one in scored:
         candidate = one.candidate
         step = steps.get(candidate.step_id)
         if step is None:
-            steps[candidate.step_id] = _Step(one, [one])
+            steps[candidate.step_id] = Step(candidate.document_id, candidate.kind == RUNBOOK, one, [one])
         else:
             step.chunks.append(one)
             if (-one.relevance, candidate.ordinal) < (-step.best.relevance, step.best.candidate.ordinal):
@@ -176,13 +146,13 @@ class _Document:
     def add(self, one: Scored) -> None:
         if one.cosine is not None:
             self.cosine = one.cosine if self.cosine is None else max(self.cosine, one.cosine)
-        self.words = [max(pair) for pair in zip(self.words, one.words, strict=True)] if self.words else list(one.words)
+        self.words = list(map(max, self.words, one.words)) if self.words else list(one.words)
         self.best_chunk = max(self.best_chunk, one.relevance)
         self.held |= one.candidate.identifiers
 
 
 def _relate(
-    steps: Sequence[_Step], documents: Mapping[uuid.UUID, _Document], question: Question, policy: RetrievalPolicy
+    steps: Sequence[Step], documents: Mapping[uuid.UUID, _Document], question: Question, policy: RetrievalPolicy
 ) -> None:
     """Documents are ranked by all that they say, steps by how far they are behind the best step of their document.
 
@@ -203,7 +173,7 @@ def _relate(
         step.relevance = of_document[step.document_id] - policy.ranking.step_gap * behind
 
 
-def _own(step: _Step, policy: RankingPolicy) -> float:
+def _own(step: Step, policy: RankingPolicy) -> float:
     """A step by itself: what only tells comes after what says what to do, later steps after earlier ones."""
     own = step.best.relevance
     if not step.is_runbook:
@@ -214,12 +184,12 @@ def _own(step: _Step, policy: RankingPolicy) -> float:
     return max(0.0, own - policy.later_step * min(step.number - 1, policy.later_steps))
 
 
-def _finish(step: _Step, document: _Document, question: Question, policy: RetrievalPolicy) -> None:
+def _finish(step: Step, document: _Document, question: Question, policy: RetrievalPolicy) -> None:
     """The score of a step from its relevance, its identifiers and its age."""
     prototype = question.fusion == "seed"
     if prototype:
         step.relevance = step.best.relevance
-    step.held = frozenset[str]().union(*(one.candidate.identifiers for one in step.chunks))
+    step.held = step.best.candidate.identifiers.union(*(one.candidate.identifiers for one in step.chunks))
     step.tier = _tier(step, document, question)
     step.score = step.relevance
     if question.identifier_weights and not prototype:
@@ -232,7 +202,7 @@ def _finish(step: _Step, document: _Document, question: Question, policy: Retrie
             step.score *= step.decay
 
 
-def _tier(step: _Step, document: _Document, question: Question) -> int:
+def _tier(step: Step, document: _Document, question: Question) -> int:
     """A runbook is named by holding all the naming identifiers, in whatever steps; an event by any of them."""
     if step.document_id in question.routed:
         return TIER_ROUTED
@@ -260,61 +230,12 @@ def decay(kind: str, age: float, policy: DecayPolicy) -> float:
     return policy.floor + (1.0 - policy.floor) * math.exp2(-age / half_life)
 
 
-def _order(step: _Step) -> tuple[int, float, bytes, int, bytes]:
+def _order(step: Step) -> tuple[int, float, bytes, int, bytes]:
     candidate = step.best.candidate
     return -step.tier, -step.score, candidate.document_id.bytes, candidate.step_number, candidate.step_id.bytes
 
 
-def _fold(steps: Iterable[_Step]) -> list[_Step]:
-    """One of each content, the best-placed; equal ones that follow only raise its count."""
-    kept: dict[tuple[bool, str], _Step] = {}
-    for step in steps:
-        first = kept.setdefault((step.is_runbook, step.best.candidate.content_sha), step)
-        if first is not step:
-            first.folded += 1
-    return list(kept.values())
-
-
-def _spread(steps: Sequence[_Step], policy: RankingPolicy) -> list[_Step]:
-    """Other runbooks get their turn before one fills the list; a runbook that is named is shown whole."""
-    taken: dict[uuid.UUID, int] = {}
-    first: list[_Step] = []
-    later: list[_Step] = []
-    for step in steps:
-        taken[step.document_id] = taken.get(step.document_id, 0) + 1
-        within = taken[step.document_id] <= policy.steps_per_document or step.tier == TIER_ROUTED
-        (first if within else later).append(step)
-    return first + later
-
-
-def _share_out(runbooks: Sequence[_Step], events: Sequence[_Step], k: int, policy: RankingPolicy) -> list[_Step]:
-    """`k` places for two lists that are ranked apart, then merged by score.
-
-    Events take at most their share while there are runbooks to show; events that are named exactly are no part of it.
-    """
-    exact = sum(1 for event in events if event.tier > TIER_PLAIN)
-    share = max(round(k * policy.event_share), k - len(runbooks))
-    if runbooks:
-        share = min(share, k - 1)
-    places = min(len(events), max(share, min(exact, k)))
-    return _merge(runbooks[: k - places], events[:places])
-
-
-def _merge(runbooks: Sequence[_Step], events: Sequence[_Step]) -> list[_Step]:
-    """Both lists keep their own order; of their heads the better goes first."""
-    merged: list[_Step] = []
-    i = j = 0
-    while i < len(runbooks) and j < len(events):
-        if (events[j].tier, events[j].score) > (runbooks[i].tier, runbooks[i].score):
-            merged.append(events[j])
-            j += 1
-        else:
-            merged.append(runbooks[i])
-            i += 1
-    return [*merged, *runbooks[i:], *events[j:]]
-
-
-def _present(steps: Sequence[_Step], question: Question, bm25: Bm25) -> list[Ranked]:
+def _present(steps: Sequence[Step], question: Question, bm25: Bm25) -> list[Ranked]:
     """Scores that fall with the place, in [0, 1]: a tier is a band of its own above the plain ones."""
     top = max((step.tier for step in steps), default=0)
     presented: list[Ranked] = []
@@ -325,7 +246,7 @@ def _present(steps: Sequence[_Step], question: Question, bm25: Bm25) -> list[Ran
     return presented
 
 
-def _presented(step: _Step, score: float, question: Question, bm25: Bm25) -> Ranked:
+def _presented(step: Step, score: float, question: Question, bm25: Bm25) -> Ranked:
     candidate = step.best.candidate
     cosines = [value for one in step.chunks if (value := one.candidate.cosine) is not None]
     return Ranked(
