@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from retriever_corpus import BagEmbedder, Document, event, write
 
+from cairn_retriever.adapters.sql import quote_lexeme
+
 if TYPE_CHECKING:
     from retriever_corpus import Search
 
@@ -57,6 +59,12 @@ class TestPastedCommands:
         assert found.results[0].runbook_id == "drain"
         assert found.explain is not None
         assert "drain" in {one["lexeme"] for one in found.explain["lexemes"]}
+
+    @pytest.mark.parametrize("lexeme", ["don't", "a\\b", "x | !y", "(", "'", "\\'", "a:*", "ü & <->"])
+    async def test_a_lexeme_matches_itself_and_nothing_else(self, pool: Pool, lexeme: str) -> None:
+        query = "SELECT array_to_tsvector($1::text[]) @@ $2::text::tsquery"
+        assert await pool.fetchval(query, ["other", lexeme], quote_lexeme(lexeme))
+        assert not await pool.fetchval(query, ["other", "a", "b", "x"], quote_lexeme(lexeme))
 
     async def test_a_flag_is_wanted_not_excluded(self, pool: Pool, search: Search) -> None:
         """websearch_to_tsquery would read --force as "not force"."""
