@@ -32,7 +32,10 @@ ANSWER: dict[str, Any] = {
     "freshness": {"pending": [{"runbook_id": "redis-down", "indexed_revision": 3, "latest_revision": 4}]},
     "timings": {"total_ms": 250.0},
 }
-CLAIM = {"text": "Restart it.", "citations": [{"marker": "[Redis down, Step 2]"}]}
+CLAIM = {
+    "text": "Restart it.",
+    "citations": [{"runbook_id": "redis-down", "title": "Redis down", "step": 2, "marker": "[Redis down, Step 2]"}],
+}
 HIT = {
     "kind": "runbook", "runbook_id": "redis-down", "title": "Redis down", "path": "redis/down.md", "line_start": 12, "line_end": 20,
     "step": 2, "score": 0.5, "text": "Restart\nit " + "x" * 300, "features": {"cosine": 0.71234567, "identifiers": ["E1"]},

@@ -48,12 +48,12 @@ ANSWER: dict[str, Any] = {
 def test_the_parts_of_an_answer_make_up_the_answer_and_know_their_steps() -> None:
     parts = steps.blocks(TEXT, SOURCES)
     assert "".join(part.text for part in parts) == TEXT
-    assert [part.source["step"] for part in parts if part.source] == [1, 2]
+    assert [source["step"] for part in parts for source in part.sources] == [1, 2]
 
 
 @pytest.mark.parametrize("text", ["Restart it. [Redis down, Step 1]", "**[Redis down, Step 1]**\n\nNo.\n\nx", ""])
 def test_a_text_that_does_not_hold_the_step_is_left_alone(text: str) -> None:
-    assert [part for part in steps.blocks(text, SOURCES) if part.source] == []
+    assert [part for part in steps.blocks(text, SOURCES) if part.sources] == []
 
 
 def test_commands_are_marked_below_their_step_and_not_listed_again(gateway: FakeGateway, cairn: Run) -> None:
@@ -70,9 +70,9 @@ def test_commands_are_marked_below_their_step_and_not_listed_again(gateway: Fake
 
 def test_a_long_command_is_given_by_its_beginning_but_a_filled_one_whole() -> None:
     long = "rm -rf " + "x" * 200
-    (kept,) = steps.notes(steps.Block(long, source(1, long, {"text": long, "safety": "destructive"})))
+    (kept,) = steps.notes(steps.Block(long, (source(1, long, {"text": long, "safety": "destructive"}),)))
     assert kept == ("destructive", long[:99] + "…")
-    (filled,) = steps.notes(steps.Block("rm <it>", source(1, "rm <it>", {"text": long, "safety": "destructive"})))
+    (filled,) = steps.notes(steps.Block("rm <it>", (source(1, "rm <it>", {"text": long, "safety": "destructive"}),)))
     assert filled == ("destructive", long)
 
 
@@ -80,7 +80,7 @@ def test_a_person_sees_one_line_of_sources_for_each_runbook(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(screen, "interactive", lambda: True)
-    answer.show_sources(SOURCES, whole=False)
+    answer.show_sources(SOURCES)
     assert capsys.readouterr().out.splitlines() == [
         "cited  redis/down.md:10-29  steps 1-2",
         "found  o.md:70-79  step 7 of Other",
@@ -102,3 +102,61 @@ def test_ids_are_never_broken_in_a_narrow_terminal(
 
 def test_numbers_of_steps_are_told_as_ranges() -> None:
     assert steps.ranges([3, 1, 2, 7]) == "1-3, 7"
+
+
+CLAIMS: list[dict[str, Any]] = [
+    {
+        "text": text,
+        "citations": [
+            {"runbook_id": "redis-down", "title": "Redis down", "step": step, "marker": f"[Redis down, Step {step}]"}
+        ],
+    }
+    for text, step in (("Ping it with `redis-cli ping`.", 1), ("Stop it.", 2), ("Stop it for good.", 2))
+]
+TOLD = {
+    **ANSWER,
+    "answer": "\n\n".join(f"{claim['text']} {claim['citations'][0]['marker']}" for claim in CLAIMS),
+    "mode": "full",
+    "claims": CLAIMS,
+}
+
+
+@pytest.mark.parametrize("way", ["whole", "streamed"])
+def test_commands_stand_below_the_first_claim_that_cites_their_step(gateway: FakeGateway, cairn: Run, way: str) -> None:
+    gateway.answer = TOLD
+    uncited = [{**source, "cited": False} for source in SOURCES]
+    gateway.stream = [("sources", {"sources": uncited}), *(("claim", claim) for claim in CLAIMS), ("done", TOLD)]
+    shown = cairn("ask", *(["--stream"] if way == "streamed" else []), "why?").stdout
+    assert shown.startswith(
+        "Ping it with `redis-cli ping`. [Redis down, Step 1]\n"
+        "  [read-only] 1 of 2\n"
+        "  [read-only] redis-cli info\n"
+        "\n"
+        "Stop it. [Redis down, Step 2]\n"
+        "  [destructive] kubectl -n prod delete pod a-1\n"
+        "  [destructive] redis-cli -h <host> shutdown\n"
+        "  [fill in] <host>\n"
+        "\n"
+        "Stop it for good. [Redis down, Step 2]\n"
+        "\n"
+        "mode full"
+    )
+    assert shown.count("redis-cli info") == 1
+    assert "Commands of" not in shown
+
+
+def test_an_answer_that_is_not_made_of_its_claims_lists_the_commands_of_what_it_cites(
+    gateway: FakeGateway, cairn: Run
+) -> None:
+    gateway.answer = TOLD | {"answer": "Something else."}
+    shown = cairn("ask", "why?").stdout
+    assert shown.startswith("Something else.\n\nmode full")
+    assert "Commands of Redis down" in shown
+
+
+def test_a_refusal_offers_no_commands(gateway: FakeGateway, cairn: Run) -> None:
+    nothing = [{**source, "cited": False} for source in SOURCES]
+    gateway.answer = ANSWER | {"answer": "I don't have a runbook covering that", "mode": "refused", "sources": nothing}
+    result = cairn("ask", "why?")
+    assert result.exit_code == 1
+    assert "shutdown" not in result.stdout

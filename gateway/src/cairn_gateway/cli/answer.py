@@ -32,21 +32,19 @@ def show(answer: Json) -> None:
     """The whole answer."""
     sources = answer.get("sources", [])
     parts = steps.blocks(answer["answer"], sources)
-    printed = [part.source for part in parts if part.source is not None]
-    if not printed:
-        screen.say(styled(answer["answer"]) if screen.interactive() else answer["answer"])
-        screen.say()
-        show_details(answer)
-        return
+    if not any(part.sources for part in parts):
+        parts = steps.claims(answer["answer"], answer.get("claims", []), steps.Desk(sources)) or parts
     for part in parts:
-        if text := part.text.strip("\n"):
-            screen.say(styled(text) if screen.interactive() else text)
-            show_notes(part)
-            screen.say()
-    show_mode(answer)
-    show_sources(sources, whole=False)
-    show_commands([source for source in sources if source.get("cited") and source not in printed])
-    show_freshness(answer)
+        show_part(part)
+    show_details(answer, parts)
+
+
+def show_part(part: steps.Block) -> None:
+    """One part of the text, with what is to be said of its commands below it."""
+    if text := part.text.strip("\n"):
+        screen.say(styled(text) if screen.interactive() else text)
+        show_notes(part)
+        screen.say()
 
 
 def show_notes(part: steps.Block) -> None:
@@ -58,11 +56,13 @@ def show_notes(part: steps.Block) -> None:
         screen.say(Text.assemble("  ", (f"[{label}]", SAFETY_STYLES.get(label, "yellow")), " ", body))
 
 
-def show_details(answer: Json) -> None:
-    """Everything but the text, for a reader who has seen that already."""
+def show_details(answer: Json, shown: Sequence[steps.Block]) -> None:
+    """Everything but the text, for a reader who has seen that in the parts `shown`."""
+    sources = answer.get("sources", [])
+    noted = {steps.place_of(source) for part in shown for source in part.sources}
     show_mode(answer)
-    show_sources(answer.get("sources", []))
-    show_commands(answer.get("sources", []))
+    show_sources(sources)
+    show_commands([source for source in sources if source.get("cited") and steps.place_of(source) not in noted])
     show_freshness(answer)
 
 
@@ -87,37 +87,22 @@ def reason(answer: Json) -> str:
     return screen.clean(answer.get("degraded_reason") or "no reason given").replace("_", " ")
 
 
-def show_sources(sources: Sequence[Json], *, whole: bool = True) -> None:
-    """The retrieved steps, those first that the answer cites. Columns that are empty are for pipes only.
-
-    Not `whole`: for a reader who has the cited steps before him, one line for each runbook.
-    """
-    from rich.text import Text
-
-    if not whole and screen.interactive():
+def show_sources(sources: Sequence[Json]) -> None:
+    """The retrieved steps, those first that the answer cites: a line for each runbook, for pipes one for each step."""
+    if screen.interactive():
         _show_runbooks(sources)
         return
-
-    rows = [
-        {
-            "": Text("cited", "green") if source.get("cited") else Text(""),
-            "Runbook": source["runbook_id"],
-            "Step": source.get("label") or source["step"],
-            "Title": source["title"],
-            "Source": place(source.get("path"), source.get("lines"), source.get("url")),
-            "Commit": (source.get("commit") or "")[:COMMIT_CHARACTERS],
-            "Score": float(source["score"]) or "",  # a step shown for completeness was not searched for
-        }
-        for source in sorted(sources, key=lambda source: not source.get("cited"))
-    ]
-    if not rows:
-        return
-    columns = list(rows[0])
-    if screen.interactive():
-        columns = [column for column in columns if any(str(row[column]) for row in rows)]
-        if all(row["Source"] for row in rows):
-            columns.remove("Runbook")  # the path says it, and titles need the room
-    screen.table(columns, [[row[column] for column in columns] for row in rows], right=("Step", "Score"))
+    for source in sorted(sources, key=lambda source: not source.get("cited")):
+        cells = (
+            "cited" if source.get("cited") else "",
+            source["runbook_id"],
+            str(source.get("label") or source["step"]),
+            source["title"],
+            place(source.get("path"), source.get("lines"), source.get("url")),
+            (source.get("commit") or "")[:COMMIT_CHARACTERS],
+            f"{score:.3f}" if (score := float(source["score"])) else "",  # one shown for completeness was not searched
+        )
+        screen.say("\t".join(screen.clean(cell).replace("\t", " ").replace("\n", " ") for cell in cells))
 
 
 def _show_runbooks(sources: Sequence[Json]) -> None:
@@ -139,11 +124,10 @@ def _show_runbooks(sources: Sequence[Json]) -> None:
 
 
 def show_commands(sources: Sequence[Json]) -> None:
-    """The commands of the cited steps (of all, when none is cited), by runbook, each with its step and safety."""
+    """The commands of these steps, by runbook, each with its step and safety."""
     from rich.text import Text
 
-    shown = [source for source in sources if source.get("cited")] or sources
-    for title, group in groupby((source for source in shown if source.get("commands")), key=itemgetter("title")):
+    for title, group in groupby((source for source in sources if source.get("commands")), key=itemgetter("title")):
         screen.say(Text(f"\nCommands of {screen.clean(title)}", "bold"))
         for source in group:
             for command in source["commands"]:

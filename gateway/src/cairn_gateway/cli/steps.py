@@ -1,4 +1,4 @@
-"""Steps that an answer prints in full: their commands' safety goes beside each of them, not into a second list."""
+"""The parts of an answer: what is to be said of commands goes beside the step or claim, not into a second list."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SECTION = re.compile(r"(?: \([^\n]*\))?\s*")
 
 @dataclass(frozen=True)
 class Block:
-    """A part of the answer's text; `source` is the step that it holds in full, None for any other text."""
+    """A part of the answer's text, and the steps whose commands belong below it."""
 
     text: str
-    source: Json | None = None
+    sources: tuple[Json, ...] = ()
 
 
 def blocks(answer: str, sources: Sequence[Json]) -> list[Block]:
@@ -32,7 +32,7 @@ def blocks(answer: str, sources: Sequence[Json]) -> list[Block]:
         if begin > end:
             found.append(Block(answer[end:begin]))
         end = stop
-        found.append(Block(answer[begin:end], source))
+        found.append(Block(answer[begin:end], (source,)))
     return [*found, Block(answer[end:])] if end < len(answer) else found
 
 
@@ -47,14 +47,51 @@ def _places(answer: str, sources: Sequence[Json]) -> Iterator[tuple[int, int, Js
             yield begin, start + len(content), source
 
 
-def notes(block: Block) -> Iterator[tuple[str, str]]:
-    """Safety and text of what to say below a step: read-only commands as a number, every other one by its beginning.
+def claims(answer: str, told: Sequence[Json], desk: Desk) -> list[Block]:
+    """`answer` cut after every claim that it is made of; nothing where it is not made of these."""
+    found: list[Block] = []
+    end = 0
+    for claim in told:
+        text = paragraph(claim)
+        begin = answer.find(text, end)
+        if begin < 0:
+            return []
+        end, before = begin + len(text), end
+        found.append(Block(answer[before:end], desk.take(claim)))
+    return [*found, Block(answer[end:])] if end < len(answer) else found
 
-    A command that does not stand in the step as it is (a value of the alert was filled in) is given whole.
+
+def paragraph(claim: Json) -> str:
+    """A claim with its markers, as it stands in an answer."""
+    markers = " ".join(dict.fromkeys(citation["marker"] for citation in claim.get("citations", [])))
+    separator = "\n\n" if claim["text"].rstrip().endswith(("```", "~~~")) else " "
+    return f"{claim['text']}{separator}{markers}".rstrip()
+
+
+def place_of(item: Json) -> tuple[str, int]:
+    """Which step a source or a citation is."""
+    return item["runbook_id"], item["step"]
+
+
+class Desk:
+    """Steps by their citations; each is taken once, by the first claim that cites it."""
+
+    def __init__(self, sources: Sequence[Json]) -> None:
+        self._left = {place_of(source): source for source in reversed(sources)}
+
+    def take(self, claim: Json) -> tuple[Json, ...]:
+        """The steps that `claim` cites and no claim before it did."""
+        cited = [place_of(citation) for citation in claim.get("citations", [])]
+        return tuple(self._left.pop(step) for step in dict.fromkeys(cited) if step in self._left)
+
+
+def notes(block: Block) -> Iterator[tuple[str, str]]:
+    """Safety and text of what to say below a part: read-only commands as a number, every other one by its beginning.
+
+    A command that does not stand in the text as it is (a claim leaves it out, or a value of the alert was filled in)
+    is given whole.
     """
-    if block.source is None:
-        return
-    commands: list[Json] = block.source.get("commands", [])
+    commands: list[Json] = [command for source in block.sources for command in source.get("commands", [])]
     flat = _flat(block.text)
     as_written = [command for command in commands if _flat(command["text"]) in flat]
     count = Counter(command["safety"] for command in as_written)[READ_ONLY]

@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from cairn_gateway.cli import answer as answers
-from cairn_gateway.cli import screen, sse
+from cairn_gateway.cli import screen, sse, steps
 from cairn_gateway.cli.alerts import parse_alert, question_for
 from cairn_gateway.cli.client import Cairn, Json, as_object, connect
 from cairn_gateway.cli.exits import Negative, Unreachable, UsageError
-from cairn_gateway.cli.markdown import styled
 from cairn_gateway.cli.options import AsJson, K, read_text
 
 ASK_TIMEOUT = 120.0
@@ -94,28 +93,27 @@ class StreamScreen:
     """Shows an answer while it comes. What `done` holds is what counts: if it is not what was shown, it is shown."""
 
     def __init__(self) -> None:
-        self._shown: list[str] = []
+        self._shown: list[steps.Block] = []
+        self._sources: list[Json] = []
+        self._desk = steps.Desk(())
 
     def show(self, event: str, data: Json) -> None:
         """One event of the stream; those of a newer Cairn are skipped."""
         if event == "sources":
-            screen.note(f"answering from {len(data['sources'])} steps", style="dim")
+            self._sources = data["sources"]
+            self._desk = steps.Desk(self._sources)
+            screen.note(f"answering from {len(self._sources)} steps", style="dim")
         elif event == "claim":
-            self._shown.append(data["text"])
-            _claim(data)
+            part = steps.Block(steps.paragraph(data), self._desk.take(data))
+            self._shown.append(part)
+            answers.show_part(part)
         elif event == "restart":
             self._shown.clear()
+            self._desk = steps.Desk(self._sources)
             screen.say("(Not so: a better answer follows.)", style="yellow")
         elif event == "done":
-            complete = self._shown == [claim["text"] for claim in data.get("claims", [])]
-            if self._shown and complete:
-                answers.show_details(data)
+            told = [steps.paragraph(claim) for claim in data.get("claims", [])]
+            if told and told == [part.text for part in self._shown]:
+                answers.show_details(data, self._shown)
             else:
                 answers.show(data)
-
-
-def _claim(claim: Json) -> None:
-    markers = " ".join(citation["marker"] for citation in claim.get("citations", []))
-    separator = "\n\n" if claim["text"].rstrip().endswith(("```", "~~~")) else " "
-    text = f"{claim['text']}{separator}{markers}".rstrip() + "\n"
-    screen.say(styled(text) if screen.interactive() else text)
