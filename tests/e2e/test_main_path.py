@@ -145,25 +145,24 @@ def test_every_file_of_a_real_corpus_is_indexed_or_named_with_a_reason(stack: St
     if not path.is_dir():
         pytest.skip("the public corpora are not beside this checkout")
     files = [file for file in path.rglob("*.md") if file.is_file()]
-    first = stack.run("cairn", "import", str(path), "--prefix", f"{corpus}-", "--source", corpus, "--json")
+    command = ("cairn", "import", str(path), "--prefix", f"{corpus}-", "--source", corpus, "--json")
+    first = stack.run(*command, "--wait", "--wait-limit", "200", timeout=360)
     summary = httpx.Response(200, content=first.stdout).json()
     results = summary["files"]
     assert len(results) == len(files)
     assert all(result["status"] != "rejected" or result["reason"] for result in results)
-    again = stack.run("cairn", "import", str(path), "--prefix", f"{corpus}-", "--source", corpus, "--json")
+    again = stack.run(*command)
     assert {result["status"] for result in httpx.Response(200, content=again.stdout).json()["files"]} <= {
         "unchanged",
         "rejected",
     }
-    asked = {result["event_id"] for result in results if result.get("event_id")}
-    for event_id in sorted(asked)[:5]:
-        assert stack.settled(event_id) == "searchable"
+    stack.run("cairn", "verify")
 
 
 def test_an_alert_name_alone_finds_its_page(stack: Stack) -> None:
     if not (ROOT.parent / "shared" / "corpora").is_dir():
         pytest.skip("the public corpora are not beside this checkout")
-    page = "KubePodCrashLooping"
-    until(lambda: any(hit["runbook_id"].endswith(page) for hit in stack.search(page)), "the page to be searchable", 300)
-    cited = [source for source in stack.ask("KubePodCrashLooping")["sources"] if source["cited"]]
-    assert cited[0]["runbook_id"].endswith("KubePodCrashLooping")
+    answer = stack.ask("KubePodCrashLooping")
+    cited = [source["runbook_id"] for source in answer["sources"] if source["cited"]]
+    assert cited, answer
+    assert cited[0].endswith("KubePodCrashLooping")
