@@ -1,16 +1,18 @@
 """Settling: where the broker's log is not durable, an entry is kept until the index says what became of it.
 
 An entry that stays unsettled is published again, after longer and longer waits; the consumer's version guard makes
-a repetition harmless. The same holds for outbox and inbox (design I1).
+a repetition harmless. But not while it may only be waiting its turn: a backlog to which every entry is added once more
+would never end. So it takes that later entries were overtaking it, or that nothing settles at all. The same holds for
+outbox and inbox (design I1).
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.model import Entry
@@ -41,6 +43,27 @@ class SettlePolicy:
         wait = self.republish_after * 2.0 ** min(max(entry.attempts - 1, 0), 32)
         return age.total_seconds() >= min(wait, self.longest)
 
+    def waits(self, progress: Progress, published: datetime, now: datetime) -> bool:
+        """Whether an entry of that time may be in a queue that moves, and has not come to those of its time."""
+        moves = progress.at is not None and (now - progress.at).total_seconds() < self.republish_after
+        overtaken = (
+            progress.front is not None and (progress.front - published).total_seconds() > self.republish_after / 2
+        )
+        return moves and not overtaken
+
+
+@dataclass
+class Progress:
+    """When something was last settled (`at`), and when the latest of all that settled was published (`front`)."""
+
+    at: datetime | None = None
+    front: datetime | None = None
+
+    def note(self, published: Iterable[datetime], now: datetime) -> None:
+        """These were settled now."""
+        for one in published:
+            self.at, self.front = now, one if self.front is None else max(self.front, one)
+
 
 class Settler:
     """Asks the index for published entries, and keeps the gauges of the queues; run by the leader."""
@@ -54,6 +77,7 @@ class Settler:
         self._metrics = metrics
         self._policy = policy
         self._wake = wake
+        self._progress = {spool.name: Progress() for spool in spools}
 
     async def run(self) -> None:
         """Settle until cancelled."""
@@ -83,12 +107,15 @@ class Settler:
             return 0
         ledger = await self._index.ledger([entry.event_id for entry in entries])
         await spool.settle({event_id: known.state for event_id, known in ledger.items()})
-        now = self._clock.now()
+        now, progress = self._clock.now(), self._progress[spool.name]
+        times = {entry.event_id: entry.published_at or entry.created_at for entry in entries}
+        progress.note((times[event_id] for event_id in ledger), now)
         open_entries = [entry for entry in entries if entry.event_id not in ledger]
         overdue = {
             entry.event_id
             for entry in open_entries
-            if self._policy.overdue(entry, now - (entry.published_at or entry.created_at))
+            if self._policy.overdue(entry, now - times[entry.event_id])
+            and not self._policy.waits(progress, times[entry.event_id], now)
         }
         await spool.check_later({entry.event_id for entry in open_entries} - overdue)
         if overdue:

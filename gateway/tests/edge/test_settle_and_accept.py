@@ -226,6 +226,35 @@ async def test_what_the_broker_forgot_is_published_again_until_the_index_has_it(
     assert (entry.state, entry.attempts) == ("settled", 2)
 
 
+async def test_a_backlog_that_moves_is_not_published_again(world: World) -> None:
+    """Sixty seconds behind, one after the other: adding each once more would make it two minutes, then four."""
+    events = [event(f"e{number}") for number in range(60)]
+    await world.accepter.accept(events)
+    await world.relay.drain(term=1)
+    for one in events:
+        world.ledger.settle(one)
+        world.clock.advance(1)
+        await world.settler.settle(world.inbox)
+        await world.relay.drain(term=1)
+    assert len(world.kafka.log) == 60
+
+
+async def test_what_was_overtaken_is_lost_and_published_again(world: World) -> None:
+    await world.accepter.accept([event("lost")])
+    await world.relay.drain(term=1)
+    for number in range(20):
+        world.clock.advance(1)
+        one = event(f"later{number}")
+        await world.accepter.accept([one])
+        await world.relay.drain(term=1)
+        world.ledger.settle(one)
+        world.clock.advance(0.5)
+        await world.settler.settle(world.inbox)
+        await world.relay.drain(term=1)
+    assert world.kafka.log.count("lost") == 2
+    assert len(world.kafka.log) == 22
+
+
 async def test_an_entry_that_never_settles_is_published_again_less_and_less_often(world: World) -> None:
     await world.accepter.accept([event("a")])
     times = []
