@@ -190,7 +190,8 @@ class PostgresIndex:
                     connections.append(await stack.enter_async_context(self._pool.acquire()))
                 transactions = [ReadTransaction(connection, settings) for connection in connections]
                 stack.push_async_callback(_end, transactions)
-                row = await transactions[0].begin(export=len(transactions) > 1)
+                await transactions[0].begin()
+                row = await transactions[0].state(export=len(transactions) > 1)
                 assert row is not None
                 state = _state(row)
                 sources = [Sources(half, scope, self._policy, now, of_each[half], state.vectors) for half in halves]

@@ -18,11 +18,7 @@ STATE_COLUMNS = """epoch, fingerprint, chunks, average_length, refreshed_at IS N
        (SELECT table_name FROM embedding_spaces s WHERE s.fingerprint = corpus_state.fingerprint) AS vectors"""
 
 STATE = f"""
-SELECT {STATE_COLUMNS}, CASE WHEN $3 THEN pg_export_snapshot() END AS snapshot,
-       set_config('hnsw.ef_search', $1, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.max_scan_tuples', $2, true), set_config('jit', 'off', true),
-       set_config('max_parallel_workers_per_gather', '0', true)
-FROM corpus_state
+SELECT {STATE_COLUMNS}, CASE WHEN $1 THEN pg_export_snapshot() END AS snapshot FROM corpus_state
 """  # noqa: S608 - columns written above
 
 
@@ -32,6 +28,14 @@ class ScanSettings:
 
     ef_search: int
     max_scan_tuples: int
+
+    def statements(self) -> str:
+        """As settings of one transaction."""
+        return (
+            f"SET LOCAL hnsw.ef_search = {self.ef_search:d}; SET LOCAL hnsw.max_scan_tuples = {self.max_scan_tuples:d};"
+            " SET LOCAL hnsw.iterative_scan = relaxed_order; SET LOCAL jit = off;"
+            " SET LOCAL max_parallel_workers_per_gather = 0"
+        )
 
 
 async def leave_clean(connection: Connection) -> None:
@@ -48,18 +52,18 @@ class ReadTransaction:
         self._settings = settings
         self._begun = False
 
-    async def begin(self, *, like: str | None = None, export: bool = False) -> Any:
-        """Begin, on the snapshot `like` of another transaction if given; the row of `corpus_state`.
-
-        With `export` the row's `snapshot` is what another transaction can be `like`, until this one ends.
-        """
+    async def begin(self, *, like: str | None = None) -> None:
+        """Begin in one round trip, on the snapshot `like` of another transaction if given; again is nothing."""
         if self._begun:
-            return None
+            return
         self._begun = True
-        # The name comes from PostgreSQL, and this statement takes no parameter.
-        await self._connection.execute(f"{BEGIN}; SET TRANSACTION SNAPSHOT '{like}'" if like else BEGIN)
-        settings = (str(self._settings.ef_search), str(self._settings.max_scan_tuples))
-        return await self._connection.fetchrow(STATE, *settings, export)
+        # The name comes from PostgreSQL, and SET takes no parameters.
+        snapshot = f"SET TRANSACTION SNAPSHOT '{like}'; " if like else ""
+        await self._connection.execute(f"{BEGIN}; {snapshot}{self._settings.statements()}")
+
+    async def state(self, *, export: bool) -> Any:
+        """The row of `corpus_state`; with `export` its `snapshot` is what another transaction can be `like`."""
+        return await self._connection.fetchrow(STATE, export)
 
     async def fetch(self, text: str, *args: Any) -> list[Any]:
         """The rows of a query."""
