@@ -6,14 +6,19 @@ machine was doing (its load average is in the last column).
 
 from __future__ import annotations
 
+import json
 import random
 import time
 import uuid
+from dataclasses import replace
 
 import httpx
+import psutil
 import pytest
+from bare_route import bare_route
 from bench_report import Report
-from open_load import Result
+from open_load import Plan, Result, run
+from replicas import without_model
 from stack_load import measure, plan
 from whole_stack import ROOT, Stack
 
@@ -59,9 +64,39 @@ def test_excerpts_when_the_model_is_dead(stack: Stack, report: Report) -> None:
         assert stack.ask(questions(stack, 1, seed=4)[0])["degraded_reason"] == "circuit_open"
         asked = [{"question": question} for question in questions(stack, 200, seed=5)]
         load = plan(stack, "/ask", asked, rate=20, seconds=10)
-        measure(report, "POST /ask, excerpts without an LLM, all new, 20/s", load, p95_ms=60)
+        measure(report, "POST /ask, excerpts with a dead LLM (circuit open), all new, 20/s", load, p95_ms=60)
     finally:
         stack.model.start()
+
+
+def test_excerpts_without_a_model(stack: Stack, report: Report) -> None:
+    with without_model(stack) as url:
+        asked = [{"question": question} for question in questions(stack, 200, seed=7)]
+        load = replace(plan(stack, "/ask", asked, rate=20, seconds=10), url=f"{url}/ask")
+        warm = replace(load, bodies=[json.dumps({"question": question}) for question in questions(stack, 40, seed=8)])
+        run(replace(warm, seconds=2))
+        measure(report, "POST /ask, excerpts, no LLM configured, all new, 20/s", load, p95_ms=60)
+
+
+def test_processor_time(stack: Stack, report: Report) -> None:
+    """Of a cached answer and of an empty route of FastAPI behind the same load: latencies depend on the neighbours."""
+    kept = [question for question in questions(stack, 20, seed=1) if _is_kept(stack, question)]
+    load = plan(stack, "/ask", [{"question": question} for question in kept], rate=100, seconds=10)
+    with bare_route() as (process, url):
+        bare = _milliseconds(process, replace(load, url=url))
+    figures = {"bare_cpu_ms": bare}
+    for name in ("gateway", "answerer"):
+        spent = _milliseconds(psutil.Process(stack.state()[name]["pid"]), load)
+        figures |= {f"{name}_cpu_ms": spent, f"{name}_times_bare": spent / bare}
+    report.add("processor time of a cached answer", figures)
+
+
+def _milliseconds(process: psutil.Process, load: Plan) -> float:
+    """Processor time of `process` for one request of `load`."""
+    run(replace(load, seconds=1))
+    before = sum(process.cpu_times()[:2])
+    done = run(load)
+    return float(sum(process.cpu_times()[:2]) - before) / len(done.latencies) * 1000
 
 
 def test_embedding(stack: Stack, report: Report) -> None:

@@ -6,8 +6,6 @@ import asyncio
 import itertools
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,12 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 from model_server import ModelServer
-from whole_stack import Stack, until
-
-from cairn_local.ports import free_port
+from replicas import Replica, start
+from whole_stack import Stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("stack")]
 
@@ -45,14 +41,6 @@ ATTEMPT = 2.0
 
 
 @dataclass
-class Replica:
-    """An answerer process of the test's own."""
-
-    process: subprocess.Popen[bytes]
-    url: str
-
-
-@dataclass
 class Pair:
     """Two replicas that know the same stores and the same model."""
 
@@ -73,41 +61,15 @@ def pair(stocked: Stack) -> Iterator[Pair]:
     with ExitStack() as cleanup:
         model = ModelServer()
         cleanup.callback(model.stop)
-        replicas = [_start(stocked, model, cleanup) for _ in range(2)]
-        for replica in replicas:
-            until(lambda url=replica.url: _ready(url), "an answerer to be ready")  # type: ignore[misc]
-        yield Pair(replicas[0], replicas[1], model)
-
-
-def _start(stack: Stack, model: ModelServer, cleanup: ExitStack) -> Replica:
-    # As the stack starts its own, but for the model and the times.
-    environment = psutil.Process(stack.state()["answerer"]["pid"]).environ()
-    port = free_port()
-    environment |= {
-        "PORT": str(port),
-        "LLM_BASE_URL": model.url,
-        "LLM_ATTEMPT_TIMEOUT": str(ATTEMPT),
-        "ASK_DEADLINE": str(DEADLINE),
-        "CIRCUIT_OPEN_SECONDS": str(OPEN_SECONDS),
-        "FLIGHT_LEASE": str(LEASE),
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cairn_answerer"],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    cleanup.callback(_end, process)
-    return Replica(process, f"http://127.0.0.1:{port}")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait(10)
-
-
-def _ready(url: str) -> bool:
-    return httpx.get(f"{url}/health/ready", trust_env=False).status_code == 200
+        settings = {
+            "LLM_BASE_URL": model.url,
+            "LLM_ATTEMPT_TIMEOUT": str(ATTEMPT),
+            "ASK_DEADLINE": str(DEADLINE),
+            "CIRCUIT_OPEN_SECONDS": str(OPEN_SECONDS),
+            "FLIGHT_LEASE": str(LEASE),
+        }
+        first, second = (start(stocked, "answerer", cleanup, **settings) for _ in range(2))
+        yield Pair(first, second, model)
 
 
 @dataclass(frozen=True)

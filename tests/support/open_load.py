@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -53,11 +53,20 @@ class Result:
     errors: dict[str, int]
     late: float
     answers: list[tuple[float, str]]
+    by_status: dict[str, list[float]] = field(default_factory=dict)
 
     def quantile(self, share: float) -> float:
         """Milliseconds; of no answers: infinity."""
-        ordered = sorted(self.latencies)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000 if ordered else float("inf")
+        return _quantile(self.latencies, share)
+
+    def of(self, status: int, share: float) -> float:
+        """The same, of the answers with this status."""
+        return _quantile(self.by_status.get(str(status), []), share)
+
+
+def _quantile(seconds: list[float], share: float) -> float:
+    ordered = sorted(seconds)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000 if ordered else float("inf")
 
 
 def run(plan: Plan) -> Result:
@@ -133,7 +142,7 @@ async def carry_out(plan: Plan) -> Result:
     await connections.warm(health, min(8, plan.connections))
     requests = _requests(plan)
     latencies: list[float] = []
-    statuses: Counter[str] = Counter()
+    by_status: defaultdict[str, list[float]] = defaultdict(list)
     errors: Counter[str] = Counter()
     answers: list[tuple[float, str]] = []
     late = 0.0
@@ -146,7 +155,7 @@ async def carry_out(plan: Plan) -> Result:
             errors[type(exc).__name__] += 1
             return
         latencies.append(time.perf_counter() - due)
-        statuses[str(status)] += 1
+        by_status[str(status)].append(latencies[-1])
         if plan.keep:
             answers.append((time.time(), body.decode()))
 
@@ -159,7 +168,8 @@ async def carry_out(plan: Plan) -> Result:
         tasks.append(asyncio.create_task(one(requests[number % len(requests)], due)))
     await asyncio.gather(*tasks)
     connections.close()
-    return Result(latencies, dict(statuses), dict(errors), late, answers)
+    statuses = {status: len(found) for status, found in by_status.items()}
+    return Result(latencies, statuses, dict(errors), late, answers, dict(by_status))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ from cairn_shared.logging import get_logger
 log = get_logger(__name__)
 
 
-SEARCHES = Room(places=16, queue=48, patience=1.0)
+SEARCHES = Room(places=16, queue=32, patience=0.5)
 
 
 @dataclass(frozen=True)
