@@ -26,6 +26,18 @@ _TOKENS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("api-key", r"\bSG\.[\w-]{20,24}\.[\w-]{39,50}"),
         ("api-key", r"\b(?:npm|hf|glsa)_[A-Za-z0-9_]{30,255}\b|\bpypi-[\w-]{50,255}|\bdo[opr]_v1_[a-f0-9]{64}\b"),
         ("api-key", r"\bhv[sb]\.[\w-]{20,300}|\bATATT3[\w=-]{20,300}|\bAGE-SECRET-KEY-1[A-Z0-9]{50,70}"),
+        ("api-key", r"\bSK[0-9a-f]{32}\b|\bNRAK-[A-Z0-9]{27}\b|\bdapi[0-9a-f]{32}\b|\bxkeysib-[0-9a-f]{64}-\w{16}\b"),
+        ("api-key", r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,64}\b|\bsq0(?:csp|atp|idp)-[\w-]{22,60}"),
+        (
+            "api-key",
+            r"\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}\b|\bglc_[A-Za-z0-9+/]{32,400}|\bsntr(?:ys|yu)_[\w=+/-]{40,500}",
+        ),
+        (
+            "api-key",
+            r"\bdckr_(?:pat|oat)_[\w-]{27,64}|\bpscale_(?:tkn|pw|oauth)_[\w=.-]{32,64}|\bdp\.pt\.[A-Za-z0-9]{40,44}",
+        ),
+        ("api-key", r"\b[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,80}|\bntn_[A-Za-z0-9]{40,50}\b"),
+        ("bot-token", r"\b\d{8,10}:AA[\w-]{32,34}(?![\w-])|\b[MNO][A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"),
         ("jwt", r"\beyJ[\w-]{5,8192}\.[\w-]{5,8192}\.[\w-]{0,2048}"),
     )
 )
@@ -36,6 +48,15 @@ _KEY_MATERIAL = re.compile(r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{16,})+")
 
 _USERINFO = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>]{0,200}:)([^\s/\"'<>]{1,500})(?=@)")
 _USER_OPTION = re.compile(r"(\bcurl\b[^\n|;]{0,200}? (?:-u|--user)[ =][\"']?[\w.@-]{1,100}:)([^\s\"'<>]{1,200})")
+
+# What lets whoever has the address in: signatures of cloud stores, and a token instead of a user.
+_SIGNED = re.compile(
+    r"([?&;](?:X-(?:Amz|Goog)-(?:Signature|Security-Token)|sig|signature)=)([^\s&;\"'<>]{16,4096})",
+    re.IGNORECASE,
+)
+_TOKEN_AS_USER = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{1,20}://)([\w-]{20,500})(?=@)")
+_COOKIE = re.compile(r"(\b(?:set-)?cookie:[ \t]?)([\w.-]{1,100}=[^\n\"'<>]{8,4096})", re.IGNORECASE)
+_REGISTRY_LOGIN = re.compile(r"(\\?\"auth\\?\"[ \t]*:[ \t]*\\?\")([A-Za-z0-9+/]{16,4096}={0,2})(?=\\?\")")
 
 _QUOTE = r"\\{0,2}[\"']"
 _VALUE = (
@@ -89,6 +110,10 @@ def redact(text: str) -> str:
         text = pattern.sub(lambda match, kind=kind: _mark(kind, match[0]), text)  # type: ignore[misc]
     if "://" in text:
         text = _USERINFO.sub(_replace_password, text)
+        text = _SIGNED.sub(lambda match: match[1] + _mark("signature", match[2]), text)
+        text = _TOKEN_AS_USER.sub(_replace_random("token"), text)
+    text = _COOKIE.sub(lambda match: match[1] + _mark("cookie", match[2]), text)
+    text = _REGISTRY_LOGIN.sub(_replace_random("password"), text)
     text = _USER_OPTION.sub(_replace_password, text)
     text = _PASSWORD.sub(_assigned("password", _is_password), text)
     text = _SECRET.sub(_assigned("secret", _is_random), text)
@@ -121,6 +146,10 @@ def _without_private_keys(text: str) -> str:
 
 def _replace_password(match: re.Match[str]) -> str:
     return match[1] + _mark("password", match[2]) if _is_password(match[2]) else match[0]
+
+
+def _replace_random(kind: str) -> Callable[[re.Match[str]], str]:
+    return lambda match: match[1] + _mark(kind, match[2]) if _is_random(match[2]) else match[0]
 
 
 def _assigned(kind: str, is_secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
