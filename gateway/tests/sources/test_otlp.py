@@ -130,6 +130,14 @@ def test_an_exception_in_the_attributes_is_text() -> None:
     assert otlp.read_export(request.SerializeToString(), otlp.PROTOBUF).records[0].text == "ValueError\nbad\nat a.py"
 
 
+def test_an_event_without_a_body_says_all_in_its_name_and_attributes() -> None:
+    attributes = [{"key": "order", "value": {"kvlistValue": {"values": [{"key": "id", "value": {"intValue": "42"}}]}}}]
+    records = [{"eventName": "refund.failed", "attributes": attributes}, {"attributes": attributes}, {}]
+    request = {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}
+    exported = otlp.read_export(json.dumps(request).encode(), otlp.JSON)
+    assert ([one.text for one in exported.records], exported.rejected) == (["refund.failed order.id=42"], 2)
+
+
 @pytest.mark.parametrize(
     ("body", "kind"), [(b"\xff\xff", otlp.PROTOBUF), (b"{", otlp.JSON), (b"[]", otlp.JSON), (b"\xff", otlp.JSON)]
 )

@@ -82,7 +82,7 @@ def answer(rejected: int, kind: str) -> bytes:
     response = ExportLogsServiceResponse()
     if rejected:
         response.partial_success.rejected_log_records = rejected
-        response.partial_success.error_message = "log records without a body are not searchable"
+        response.partial_success.error_message = "log records without a body or an event name are not searchable"
     return _encoded(response, kind)
 
 
@@ -105,6 +105,9 @@ def _record(record: Any, resource: dict[str, str]) -> LogRecord | None:
     # A record of an exception may have its text in the attributes only (semantic conventions, "Exceptions").
     exception = [attributes.get(f"exception.{name}") for name in ("type", "message", "stacktrace")]
     text = "\n".join(filter(None, [str(body) if body is not None else "", *exception])).strip()
+    if not text and record.event_name:
+        # An event may say all in its name and attributes (semantic conventions, "Events").
+        text = " ".join([record.event_name, *(f"{name}={value}" for name, value in attributes.items())])
     if not text:
         return None
     nanoseconds = record.time_unix_nano or record.observed_time_unix_nano
