@@ -311,3 +311,15 @@ async def test_an_answer_cut_by_the_token_limit_is_marked(bench: Bench, model: S
     answer = await ask(await bench.answerer())
     assert (answer["mode"], answer["degraded_reason"]) == ("full", "llm_truncated")
     assert [claim["text"] for claim in answer["claims"]] == [GOOD_CLAIM]
+
+
+async def test_a_model_that_stays_silent_is_not_waited_for_as_long_as_one_that_writes(
+    bench: Bench, model: ScriptedModel
+) -> None:
+    model.scripts = [hang_script]
+    answerer = await bench.answerer(deadline=8.2, attempt=8.0, silence=0.3)
+    begun = asyncio.get_running_loop().time()
+    response = await answerer.ask(AskRequest(question="How do I recover the replica?"))
+    assert (response.mode, response.degraded_reason) == ("excerpts", "llm_timeout")
+    assert asyncio.get_running_loop().time() - begun < 5.0
+    assert len(model.calls) == 1, "another whole attempt would not fit into the deadline"

@@ -43,16 +43,16 @@ def _tower(stack: Stack) -> Stack:
     return stack
 
 
-def _ask(stack: Stack, question: str, **options: Any) -> dict[str, Any]:
+def _ask(stack: Stack, question: str, patience: float = PATIENCE, **options: Any) -> dict[str, Any]:
     begun = time.monotonic()
     answer = stack.ask(question, **options)
-    assert time.monotonic() - begun < PATIENCE
+    assert time.monotonic() - begun < patience
     return answer
 
 
-def ask_anew(stack: Stack) -> dict[str, Any]:
+def ask_anew(stack: Stack, patience: float = PATIENCE) -> dict[str, Any]:
     """The answer to a question that nobody asked before."""
-    return _ask(stack, " ".join(next(_fresh)))
+    return _ask(stack, " ".join(next(_fresh)), patience)
 
 
 def outcome(answer: dict[str, Any]) -> tuple[str, str | None]:
@@ -137,7 +137,9 @@ def test_without_the_index_a_kept_answer_is_shown_or_what_to_do(
     with ExitStack() as faults:
         for name in what.split(" and "):
             faults.enter_context(away(tower, name))
-        kept, nothing = _ask(tower, KNOWN), ask_anew(tower)
+        # A PostgreSQL that hangs is waited for once, for a second; the rest is for a busy machine.
+        patience = 5.0 if what == "postgres" else PATIENCE
+        kept, nothing = _ask(tower, KNOWN, patience), ask_anew(tower, patience)
         assert outcome(kept) == known
         assert outcome(nothing) == unknown
         assert nothing["degraded"]

@@ -24,6 +24,7 @@ from cairn_answerer import breaker, cache, flights, pipeline, prompt, resilience
 from cairn_answerer.adapters.openai_model import OpenAIModel
 from cairn_answerer.adapters.retriever import HttpRetriever
 from cairn_answerer.breaker import Circuit
+from cairn_answerer.bulkhead import Room
 from cairn_answerer.gathering import Gatherer
 from cairn_answerer.metrics import Metrics
 from cairn_answerer.model import CorpusState, Passage, Shown
@@ -482,6 +483,8 @@ class Bench:
         *,
         deadline: float = 3.0,
         attempt: float = 0.6,
+        silence: float = 8.0,
+        model_room: Room = writing.ROOM,
         failures: int = 5,
         open_seconds: float = 30.0,
         refine: float | None = None,
@@ -499,7 +502,7 @@ class Bench:
                 max_tokens=500,
                 temperature=0.1,
                 schema=prompt.SCHEMA,
-                silence=8.0,
+                silence=silence,
             )
             circuit = Circuit(
                 self.store, self.clock, breaker.Policy(failures, open_seconds, 2.0), on_change=metrics.circuit_state.set
@@ -511,7 +514,7 @@ class Bench:
                 metrics,
                 choose=random.SystemRandom().choice,
                 nonce=lambda: secrets.token_hex(8),
-                policy=writing.Policy(reserve=0.4),
+                policy=writing.Policy(reserve=0.4, room=model_room),
                 budget=24_000,
             )
             if refine is not None:

@@ -77,6 +77,7 @@ class Upstream:
     endless: bool = False
     stream_cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     hangs: bool = False
+    busy: str = ""
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
     refusal: tuple[int, Json] | None = None
@@ -164,6 +165,8 @@ class Upstream:
         self.headers.append(dict(request.headers))
         if self.refusal:
             return JSONResponse(self.refusal[1], self.refusal[0])
+        if self.busy:
+            return JSONResponse({}, 503, {"retry-after": self.busy})
         if self.status != 200:
             return JSONResponse({}, self.status)
         if self.hangs:

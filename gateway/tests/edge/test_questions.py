@@ -85,6 +85,34 @@ async def test_without_an_answerer_the_answer_says_so(
     assert json.loads(streamed.text.removeprefix("event: done\ndata: "))["mode"] == "unavailable"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answerer_that_is_only_busy_is_told_with_the_time_to_ask_again(
+    client: httpx.AsyncClient, upstream: Upstream, stream: bool
+) -> None:
+    upstream.busy = "3"
+    answer = await client.post("/ask", json={"question": "Why?", "stream": stream})
+    assert (answer.status_code, answer.json()["title"], answer.headers["retry-after"]) == (503, "Too busy", "3")
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_the_time_that_is_left_is_passed_on(client: httpx.AsyncClient, upstream: Upstream) -> None:
+    await client.post("/ask", json={"question": "Why?"})
+    await client.post("/ask", json={"question": "Why?"}, headers={"x-deadline-ms": "4000"})
+    await client.post("/ask", json={"question": "Why?"}, headers={"x-deadline-ms": "9000000"})
+    whole, fewer, more = (int(headers["x-deadline-ms"]) for headers in upstream.headers)
+    assert 15_000 < whole < 20_000
+    assert fewer < 4_000
+    assert 15_000 < more < 20_000
+
+
+async def test_a_silent_answerer_is_given_up_at_the_deadline(client: httpx.AsyncClient, upstream: Upstream) -> None:
+    upstream.hangs = True
+    begun = asyncio.get_running_loop().time()
+    answer = await client.post("/ask", json={"question": "Why?"}, headers={"x-deadline-ms": "800"})
+    assert (answer.status_code, answer.json()["mode"]) == (200, "unavailable")
+    assert asyncio.get_running_loop().time() - begun < 3
+
+
 async def test_a_stream_that_breaks_off_ends_with_an_honest_done(
     client: httpx.AsyncClient, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,7 +16,7 @@ from cairn_shared.http import error_of, whole_seconds
 NAME = "answerer"
 CONNECT_SECONDS = 2.0
 GRACE = 0.5
-"""Seconds that the answerer, which ends its work at the deadline, has to say so."""
+"""Seconds that the answerer's last word has to come here: it is given that much less."""
 
 
 @asynccontextmanager
@@ -43,8 +44,13 @@ class HttpAnswerer:
 
     @asynccontextmanager
     async def _asked(self, request: AskRequest, seconds: float, accept: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {"content-type": "application/json", "accept": accept, **context.outgoing_headers(seconds)}
-        timeout = aiohttp.ClientTimeout(total=seconds + GRACE, sock_connect=CONNECT_SECONDS)
+        headers = {
+            "content-type": "application/json",
+            "accept": accept,
+            **context.outgoing_headers(max(0.0, seconds - GRACE)),
+        }
+        # Without a threshold the end of a longer time would be rounded up to a whole second.
+        timeout = aiohttp.ClientTimeout(seconds, sock_connect=CONNECT_SECONDS, ceil_threshold=math.inf)
         try:
             async with self._session.post(
                 "/ask", data=request.model_dump_json().encode(), headers=headers, timeout=timeout
