@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from retriever_corpus import NOW, BagEmbedder, Document, FrozenClock, bag_of_words, event, write
 
 from cairn_retriever.adapters.postgres_index import PostgresIndex
+from cairn_retriever.adapters.read_transaction import ScanSettings
 from cairn_retriever.adapters.scope import Scope
 from cairn_retriever.adapters.sql import Sources
 from cairn_retriever.metrics import Metrics
@@ -163,9 +164,11 @@ class TestIndexScan:
         assert sum(shares) / len(shares) >= 0.95
 
     async def recall(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], query: Vector) -> float:
-        sources = Sources("events", Scope(SearchFilters()), RetrievalPolicy(), NOW, 20, "chunk_embeddings_384")
+        policy = RetrievalPolicy()
+        sources = Sources("events", Scope(SearchFilters()), policy, NOW, 20, "chunk_embeddings_384")
+        settings = ScanSettings(policy.candidates.ef_search, policy.candidates.max_scan_tuples)
         async with connection.transaction():
-            await connection.execute("SET LOCAL hnsw.ef_search = 100; SET LOCAL enable_seqscan = off")
+            await connection.execute(f"{settings.statements()}; SET LOCAL enable_seqscan = off")
             indexed, exact = sources.indexed(query), sources.exact(query)
             found = {row[0] for row in await connection.fetch(indexed.text, *indexed.args)}
             nearest = {row[0] for row in await connection.fetch(exact.text, *exact.args)}
