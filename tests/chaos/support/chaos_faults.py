@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 import asyncpg
+import httpx
 import redis.asyncio
 from chaos_index import AWAY
 from chaos_load import RawLoad
@@ -176,7 +177,7 @@ class Injector:
                 while member.armed == point and len(member.died_at) == deaths:
                     if point in LETTER_POINTS:
                         await self._load.send_poison()
-                    if point in DRAIN_POINTS and not member.suspended:
+                    if point in DRAIN_POINTS and not member.suspended and await _owns_partitions(member):
                         member.kill(signal.SIGTERM)
                     await asyncio.sleep(1.5)
 
@@ -205,3 +206,12 @@ class Injector:
             except (redis.asyncio.RedisError, OSError):
                 return False
         return True
+
+
+async def _owns_partitions(member: Process) -> bool:
+    """Whether it has anything to drain: it is ready before its group gives it something."""
+    async with httpx.AsyncClient(trust_env=False, timeout=3) as client:
+        try:
+            return "cairn_ingest_lag_records{" in (await client.get(f"{member.server.address}/metrics")).text
+        except httpx.HTTPError:
+            return False
