@@ -19,14 +19,16 @@ SHA = "3f9d0682b1a4c5d6e7f8091a2b3c4d5e6f708192"
 
 
 @pytest.mark.usefixtures("index")
+@pytest.mark.parametrize("refine", [False, True])
 async def test_a_secret_in_the_question_stays_here(
-    make_settings: Settings, model: ScriptedModel, redis_url: str, capfd: pytest.CaptureFixture[str]
+    make_settings: Settings, model: ScriptedModel, redis_url: str, capfd: pytest.CaptureFixture[str], *, refine: bool
 ) -> None:
-    async with serving(create_app(make_settings())) as url:
+    async with serving(create_app(make_settings(llm_refine=refine, llm_refine_timeout=5.0))) as url:
         answer = await post(url, f"Push of {SHA} with {TOKEN} fails on the replica")
     assert answer["mode"] == "full"
-    assert TOKEN not in model.calls[0].prompt
-    assert SHA in model.calls[0].prompt
+    assert len(model.calls) == 1 + refine
+    assert not [call for call in model.calls if TOKEN in call.prompt]
+    assert SHA in model.calls[-1].prompt
     async with open_redis(RedisSettings(redis_url=SecretStr(redis_url)), "test") as client:
         stored = [await client.get(name) for name in await client.keys("*")]
     assert stored

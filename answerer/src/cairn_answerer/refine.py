@@ -9,6 +9,7 @@ from cairn_answerer.cleaning import squeezed, visible
 from cairn_answerer.errors import ModelFailure
 from cairn_answerer.ports import Message
 from cairn_answerer.resilience import ChatEndpoint
+from cairn_shared.redaction import redact
 
 MAX_QUERY = 300
 _RULES = (
@@ -37,7 +38,7 @@ class Refiner:
         """(the query or None, whether it is missing because the model failed)."""
         if self._circuit.state is not State.CLOSED:
             return None, True
-        messages: Sequence[Message] = [Message("system", _RULES), Message("user", visible(question)[:2000])]
+        messages: Sequence[Message] = [Message("system", _RULES), Message("user", redact(visible(question))[:2000])]
         try:
             completion = await self._endpoint.attempt(messages, _Silent(), seconds=self._seconds)
         except ModelFailure:
