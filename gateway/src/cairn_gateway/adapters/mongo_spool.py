@@ -20,12 +20,13 @@ from cairn_shared.runbooks.outbox import PENDING, PUBLISHED, REFUSED, SETTLED
 class SpoolPolicy:
     """Entries that are done with are kept for `keep`. With `settles`, done means settled, else published.
 
-    The index is asked first `check_after` a publication, then after half its age each time, at most `check_longest`.
+    The index is asked first `check_after` a publication, when it mostly has the entry, then after half its age each
+    time, at most `check_longest`: every time that it has not costs a write.
     """
 
     keep: timedelta
     settles: bool
-    check_after: timedelta = timedelta(milliseconds=300)
+    check_after: timedelta = timedelta(seconds=1)
     check_longest: timedelta = timedelta(seconds=10)
 
 
