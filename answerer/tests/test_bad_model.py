@@ -323,3 +323,16 @@ async def test_a_model_that_stays_silent_is_not_waited_for_as_long_as_one_that_w
     assert (response.mode, response.degraded_reason) == ("excerpts", "llm_timeout")
     assert asyncio.get_running_loop().time() - begun < 5.0
     assert len(model.calls) == 1, "another whole attempt would not fit into the deadline"
+
+
+async def test_claims_whose_json_breaks_off_are_shown_as_not_all(bench: Bench, model: ScriptedModel) -> None:
+    async def half(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+        claim = json.dumps({"text": "Measure the lag on the standby.", "cites": [call.ids[1]]})
+        await text_script('{"answerable": true, "claims": [' + claim + ', {"text": "Then ru')(call, writer)
+
+    model.scripts = [half]
+    answerer = await bench.answerer()
+    response = await answerer.ask(AskRequest(question="How do I recover the replica?"))
+    assert (response.mode, response.degraded_reason) == ("full", "llm_truncated")
+    assert [claim.text for claim in response.claims] == ["Measure the lag on the standby."]
+    assert (await answerer.ask(AskRequest(question="How do I recover the replica?"))).mode == "full", "it is not kept"

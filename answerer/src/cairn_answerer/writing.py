@@ -111,7 +111,7 @@ class Writer:
             if refused:
                 return Written(claims=())
             if desk.claims and desk.dropped <= self._policy.max_dropped * desk.total:
-                return Written(tuple(desk.claims), desk.dropped, completion.truncated)
+                return Written(tuple(desk.claims), desk.dropped, completion.truncated or desk.broken_off)
             log.info("claims dropped", dropped=desk.dropped, total=desk.total, rounds_left=left)
             asked = prompt.again(messages, completion.text, prompt.unsupported(desk.dropped, desk.total))
         raise BadOutput("too few of the model's claims are supported by what they cite", dropped=desk.dropped)
@@ -134,6 +134,11 @@ class _Desk:
         self.claims: list[CheckedClaim] = []
         self.total = 0
         self.dropped = 0
+
+    @property
+    def broken_off(self) -> bool:
+        """The JSON of the claims has no end, whatever the model says of it."""
+        return bool(self._reader.claims) and self._reader.unfinished
 
     def restart(self) -> None:
         """A new attempt: what was released is withdrawn."""
