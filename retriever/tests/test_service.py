@@ -189,6 +189,7 @@ class TestIndexReports:
                 name,
             )
         page = (await client.get("/index/documents")).json()
+        assert {one["title"] for one in page["documents"]} == {"W", "S", "C"}
         found = {one["external_id"]: (one["altered_steps"], one["broken_vectors"]) for one in page["documents"]}
         assert found == {"whole": (0, 0), "step": (1, 0), "chunk": (0, 1)}
 

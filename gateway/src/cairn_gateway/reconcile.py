@@ -42,7 +42,7 @@ class Differences:
     missing    in MongoDB, not in the index
     stale      the index has an older revision
     undeleted  deleted in MongoDB, still in the index
-    altered    the same revision with other content, another number of steps, or a step with other text
+    altered    the same revision with other content, another title or number of steps, or a step with other text
     broken     no chunks, or chunks without a vector or with a wrong one
     ahead      the index has a newer revision than MongoDB: a restored MongoDB?
     unknown    in the index, never in MongoDB: a lost MongoDB?
@@ -104,10 +104,15 @@ def kind_of(head: Head, indexed: IndexedDocument | None) -> str | None:
         return "missing"
     if indexed.version < head.revision:
         return "stale"
-    as_it_was = (False, head.content_sha, head.steps, 0)
-    if (indexed.deleted, indexed.content_sha, indexed.steps, indexed.altered_steps) != as_it_was:
+    if _is_altered(head, indexed):
         return "altered"
     return "broken" if indexed.broken_vectors or not indexed.chunks else None
+
+
+def _is_altered(head: Head, indexed: IndexedDocument) -> bool:
+    as_it_was = (False, head.content_sha, head.steps, 0)
+    found = (indexed.deleted, indexed.content_sha, indexed.steps, indexed.altered_steps)
+    return found != as_it_was or indexed.title not in {None, head.title}
 
 
 def compare(heads: Iterable[Head], index: Mapping[str, IndexedDocument], recent: datetime) -> Comparison:

@@ -64,6 +64,7 @@ def indexed(
     chunks: int = 1,
     broken: int = 0,
     altered: int = 0,
+    title: str = "a",
 ) -> IndexedDocument:
     return IndexedDocument(
         document_id=uuid.uuid4(),
@@ -75,6 +76,7 @@ def indexed(
         content_sha=sha,
         steps=steps,
         chunks=chunks,
+        title=title,
         altered_steps=altered,
         broken_vectors=broken,
     )
@@ -92,6 +94,7 @@ def indexed(
         (head(), indexed(deleted=True), "altered"),
         (head(), indexed(steps=2), "altered"),
         (head(), indexed(altered=1), "altered"),
+        (head(), indexed(title="b"), "altered"),
         (head(), indexed(broken=1), "broken"),
         (head(), indexed(chunks=0), "broken"),
         (head(deleted=True), None, None),

@@ -41,7 +41,7 @@ WITH page AS (
       AND ($3::uuid IS NULL OR document_id > $3)
     ORDER BY document_id LIMIT $4
 )
-SELECT page.document_id, source, external_id, page.kind, version, deleted, content_sha, commit_sha, path,
+SELECT page.document_id, source, external_id, page.kind, title, version, deleted, content_sha, commit_sha, path,
        s.steps, s.altered, c.chunks, c.broken
 FROM page CROSS JOIN LATERAL (
     SELECT count(*) AS steps, count(*) FILTER (WHERE content_sha <> encode(sha256(
@@ -117,6 +117,7 @@ class PostgresReports:
                 kind=row["kind"],
                 version=row["version"],
                 deleted=row["deleted"],
+                title=row["title"],
                 content_sha=row["content_sha"],
                 steps=row["steps"],
                 chunks=row["chunks"],

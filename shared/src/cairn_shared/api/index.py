@@ -34,6 +34,7 @@ class IndexedDocument(BaseModel):
     kind: str
     version: int
     deleted: bool
+    title: str | None = None
     content_sha: str
     steps: int
     chunks: int
