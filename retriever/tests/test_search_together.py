@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 from retriever_corpus import BagEmbedder, Document, FrozenClock, event, write
 
 from cairn_retriever.adapters.postgres_index import PostgresIndex
+from cairn_retriever.adapters.sql import Sources, Statement
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.policy import RetrievalPolicy
 from cairn_retriever.search import Searcher
 from cairn_shared.api.search import SearchRequest
+from cairn_shared.errors import CairnError
 from cairn_shared.postgres import Pool, open_pool
 from cairn_shared.settings import PostgresSettings
 
@@ -73,3 +76,25 @@ async def test_both_halves_are_seen_at_one_moment(pool: Pool) -> None:
     finally:
         stop.set()
         await flipping
+
+
+async def test_the_error_of_one_half_waits_for_the_other_and_is_the_one_told(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that is given back amid a statement is closed, and tells of that instead of the error."""
+
+    def worded(sources: Sources, *_: object) -> Statement:
+        broken = "WHERE 1 / (c.ordinal - c.ordinal) = 1" if sources.half == "runbooks" else ", pg_sleep(0.5) LIMIT 1"
+        return Statement(f"SELECT c.chunk_id FROM chunks c {broken}", [])
+
+    settings = PostgresSettings(pg_dsn=SecretStr(postgres_dsn), pg_pool_min=0, pg_pool_max=2)
+    async with open_pool(settings, "test") as pool:
+        await write(pool, DOCUMENTS)
+        searcher = searcher_over(pool)
+        with monkeypatch.context() as patch:
+            patch.setattr(Sources, "worded", worded)
+            with pytest.raises(CairnError) as told:
+                await searcher.search(SearchRequest(query="drain node 7"))
+        assert "DivisionByZero" in str(told.value.__cause__ or told.value) + told.value.detail
+        assert pool.get_idle_size() == 2
+        assert (await searcher.search(SearchRequest(query="drain node 7"))).results

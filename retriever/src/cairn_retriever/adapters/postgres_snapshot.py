@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,7 @@ class PostgresSnapshot:
             found = [await self._of_half(self._transactions[0], sources, hints, vectors) for sources in halves]
         else:
             pairs = zip(self._transactions, halves, strict=False)
-            found = await asyncio.gather(*(self._of_half(one, sources, hints, vectors) for one, sources in pairs))
+            found = await _all(self._of_half(one, sources, hints, vectors) for one, sources in pairs)
         return [candidate for half in found for candidate in half]
 
     async def _of_half(
@@ -91,6 +91,15 @@ class PostgresSnapshot:
             return []
         rows = {row["step_id"]: row for row in await self._transactions[0].fetch(HITS, [one.step_id for one in ranked])}
         return [_hit(rows[one.step_id], one) for one in ranked]
+
+
+async def _all(halves: Iterable[Coroutine[Any, Any, list[Candidate]]]) -> list[list[Candidate]]:
+    """What all give; or the first error, when all have ended: no connection is given back amid a statement."""
+    results = await asyncio.gather(*halves, return_exceptions=True)
+    for one in results:
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in results if not isinstance(one, BaseException)]
 
 
 async def _are_few(transaction: ReadTransaction, sources: Sources) -> bool:
