@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cairn_answerer.cleaning import folded, squeezed
+from cairn_answerer.injection import WITHHELD
 from cairn_answerer.language import NUMBER_WORDS, Clause, clauses, content_stems, spoken
 from cairn_answerer.model import Shown
 from cairn_answerer.placeholders import fill
@@ -30,7 +31,7 @@ class Evidence:
     @classmethod
     def of(cls, cited: Sequence[Shown], values: Mapping[str, str]) -> Evidence:
         """From what was shown; `values` are an alert's labels, with which commands may have been filled in."""
-        texts = [item.text for item in cited]
+        texts = [item.text.replace(WITHHELD, "") for item in cited]  # a note of ours says nothing of the step
         filled = [fill(text, values).text for text in texts] if values else []
         heads = [f"{item.passage.title}\n{item.passage.section}" for item in cited]
         raw = "\n".join([*texts, *(text for text in filled if text not in texts)])

@@ -19,6 +19,8 @@ _SIGNS = (
     rf"{_DISMISS}[^.\n]{{0,60}}\b(?:instruction|prompt|guideline)s?\b",
     rf"{_DISMISS}[^.\n]{{0,20}}\b(?:previous|prior|your|everything)\b[^.\n]{{0,30}}\b(?:rule|direction|context|message)s?\b",
     rf"{_DISMISS}[^.\n]{{0,20}}\b(?:previous|prior|your|everything)\b[^.\n]{{0,30}}\b(?:above|before)\b",
+    r"\b(?:ignore|disregard|forget)\s{1,3}(?:(?:all|everything|of|the)\s{1,3}){0,3}above\s{0,3}(?:[.!:]|$)",
+    r"<\s{0,3}<\s{0,3}/?(?:end of|excerpt)\b",
     r"\b(?:new|updated|real|actual|revised|additional)\s+(?:system\s+)?instructions?\s*:",
     r"\byou are (?:now|no longer) (?:an?|the|bound|restricted|free|unrestricted|dan|in \w+ mode)\b",
     r"\b(?:act|behave|respond|answer|pretend|roleplay) as if you\b",
