@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import asyncpg
 import httpx
 
-LOOK = 0.02
+LOOK = 0.04
 """Seconds between looks: the figures are too high by half of it."""
 
 
@@ -32,10 +32,10 @@ async def _watch(dsn: str, seen: dict[str, float]) -> None:
     try:
         since = await connection.fetchval("SELECT now()")
         while True:
-            # A transaction that began earlier may commit later: the look goes back a little.
+            # now() is when a transaction began, and it may commit later than another: the look goes back a little.
             rows = await connection.fetch(
                 "SELECT event_id, settled_at FROM ingest_ledger WHERE state = 'searchable'"
-                " AND settled_at >= $1::timestamptz - interval '10 s'",
+                " AND settled_at >= $1::timestamptz - interval '1 s'",
                 since,
             )
             now = time.time()
