@@ -189,7 +189,8 @@ def _finish(step: Step, document: _Document, question: Question, policy: Retriev
     prototype = question.fusion == "seed"
     if prototype:
         step.relevance = step.best.relevance
-    step.held = step.best.candidate.identifiers.union(*(one.candidate.identifiers for one in step.chunks))
+    if question.identifier_weights:
+        step.held = step.best.candidate.identifiers.union(*(one.candidate.identifiers for one in step.chunks))
     step.tier = _tier(step, document, question)
     step.score = step.relevance
     if question.identifier_weights and not prototype:

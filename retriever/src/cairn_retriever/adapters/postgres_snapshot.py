@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from cairn_retriever.adapters.read_transaction import ReadTransaction
-from cairn_retriever.adapters.sql import HITS, Sources, Statement, candidates, greatest_weight
+from cairn_retriever.adapters.sql import HITS, Sources, Statement, candidates
 from cairn_retriever.model import RUNBOOK, Candidate, CorpusState, Ranked, Vector
 from cairn_retriever.ports import Hints, QueryVectors
 from cairn_shared.api.search import Hit
@@ -60,8 +60,7 @@ class PostgresSnapshot:
             lexical=lexical,
         )
         names = [name for name, _ in named]
-        scale = greatest_weight(lexical)
-        return [_candidate(row, names, scale) for row in await transaction.fetch(statement.text, *statement.args)]
+        return [_candidate(row, names) for row in await transaction.fetch(statement.text, *statement.args)]
 
     async def _proposals(
         self, transaction: ReadTransaction, sources: Sources, hints: Hints, vectors: QueryVectors | None
@@ -119,9 +118,9 @@ def _named(vectors: QueryVectors | None) -> Iterator[tuple[str, Vector]]:
             yield "refined vector", vectors.extra
 
 
-def _candidate(row: Any, names: Sequence[str], scale: float) -> Candidate:
+def _candidate(row: Any, names: Sequence[str]) -> Candidate:
     return Candidate(
-        sources=tuple(names[place] for place in row["sources"]),
+        sources=tuple(map(names.__getitem__, row["sources"])),
         chunk_id=row["chunk_id"],
         step_id=row["step_id"],
         document_id=row["document_id"],
@@ -132,7 +131,7 @@ def _candidate(row: Any, names: Sequence[str], scale: float) -> Candidate:
         occurred_at=row["occurred_at"],
         content_sha=row["content_sha"],
         identifiers=frozenset(row["held"]),
-        frequencies=tuple(scale * value for value in row["frequencies"]),
+        frequencies=tuple(row["frequencies"]),
         length=row["length"],
         cosine=row["cosine"],
         extra_cosine=row["extra_cosine"],
