@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,6 +74,24 @@ class TestSets:
         for question in alerts(folder):
             assert question.id.casefold() not in question.text.casefold()
             assert "{{" not in question.text
+
+
+class TestPitfalls:
+    def test_every_pitfall_has_a_test_that_exists(self) -> None:
+        """The table in docs/retrieval.md names files, classes and functions."""
+        text = (CHECKOUT / "docs" / "retrieval.md").read_text()
+        rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", text, re.MULTILINE)
+        assert [int(number) for number, _ in rows] == list(range(1, 17))
+        folders = ("embedder/tests", "shared/tests", "ingest-consumer/tests", "tests/eval", "retriever/tests")
+        files = {file.name: file.read_text() for one in folders for file in (CHECKOUT / one).glob("**/test_*.py")}
+        for number, tests in rows:
+            name = ""
+            assert "test_" in tests, number
+            for path, parts in re.findall(r"`([\w/-]*\.py)?((?:::\w+)*)`", tests):
+                name = path.rpartition("/")[2] or name
+                for part in parts.split("::")[1:]:
+                    assert re.search(rf"(?:class|def) {part}\b", files[name]), f"{number}: {part} in {name}"
+                assert name in files, f"{number}: {name}"
 
 
 class TestMetrics:
