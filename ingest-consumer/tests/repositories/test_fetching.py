@@ -203,6 +203,20 @@ async def test_a_rate_limit_ends_the_run_and_the_next_goes_on_where_it_was(
         assert len(details) == 259 - so_far, "what the ledger has is not asked for again"
 
 
+async def test_a_part_of_the_rate_limit_is_left_to_syncs(
+    make: Make, pool: Pool, fetches: FetchStore, clock: Clock
+) -> None:
+    with serving(Provider(60, limit=50)) as provider:
+        delivery = mark(provider, 59)
+        await make(provider).handle([delivery])
+        found = await state(fetches, delivery)
+        assert found.error == "what is left of the rate limit is for syncs"
+        assert found.retry_at is not None
+        assert found.retry_at - clock.now() > timedelta(minutes=20)
+        assert 40 <= len(provider.requests) < 50
+        assert 0 < len(await indexed(pool)) < 59
+
+
 async def test_a_short_wait_is_waited_for_in_the_run(make: Make, pool: Pool) -> None:
     def busy(number: int, _: str) -> Answer | None:
         return (429, {"retry-after": "1"}, {}) if number in {1, 5} else (502, {}, {}) if number == 9 else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,13 +30,26 @@ class Provider:
     trouble: Callable[[int, str], Answer | None] = lambda _number, _path: None
     requests: list[str] = field(default_factory=list)
     url: str = ""
+    limit: int | None = None
+    """Requests of half an hour, told in headers as GitHub does."""
 
     def answer(self, target: str) -> Answer:
         parts = urlsplit(target)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         self.requests.append(target)
         trouble = self.trouble(len(self.requests), parts.path)
-        return trouble or self._github(parts.path, query) or self._gitlab(parts.path, query) or (404, {}, {})
+        found = trouble or self._github(parts.path, query) or self._gitlab(parts.path, query) or (404, {}, {})
+        return (found[0], {**self._told(), **found[1]}, found[2])
+
+    def _told(self) -> dict[str, str]:
+        if self.limit is None:
+            return {}
+        left, reset = self.limit - len(self.requests), int(time.time()) + 1800
+        return {
+            "x-ratelimit-limit": str(self.limit),
+            "x-ratelimit-remaining": str(left),
+            "x-ratelimit-reset": str(reset),
+        }
 
     def _github(self, path: str, query: dict[str, str]) -> Answer | None:
         root = "/repos/Acme/payments/"

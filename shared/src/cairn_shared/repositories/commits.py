@@ -18,6 +18,9 @@ from cairn_shared.repositories.hosts import Access, RepositorySettings
 from cairn_shared.repositories.readers import open_forge
 
 PAGE = 100
+SPARE = 0.2
+"""The share of a rate limit that commits leave to the syncs of runbooks."""
+
 MAX_FILE_PAGES = 30
 """Pages of the files of one commit: GitHub tells 3,000 files at most."""
 
@@ -187,7 +190,7 @@ class GitLabCommits:
 @asynccontextmanager
 async def open_commits(access: Access, settings: RepositorySettings) -> AsyncIterator[CommitReader]:
     """A reader of the repository's commits; closed at the end."""
-    async with open_forge(access, settings.repo_timeout) as forge:
+    async with open_forge(access, settings.repo_timeout, SPARE) as forge:
         match access.provider:
             case "gitlab":
                 yield GitLabCommits(forge, access.path)

@@ -22,16 +22,26 @@ _LONGEST_WAIT = 3600.0
 
 
 class Forge:
-    """The API at `base`. Redirects are followed inside its own origin only, so a token never leaves it."""
+    """The API at `base`. Redirects are followed inside its own origin only, so a token never leaves it.
+
+    `spare`: the share of the rate limit that is left to others, who use the same token for what cannot wait.
+    """
 
     def __init__(
-        self, client: httpx.AsyncClient, base: str, headers: Mapping[str, str], now: Callable[[], float] = time.time
+        self,
+        client: httpx.AsyncClient,
+        base: str,
+        headers: Mapping[str, str],
+        now: Callable[[], float] = time.time,
+        spare: float = 0.0,
     ) -> None:
         self._client = client
         self._base = base.rstrip("/") + "/"
         self._origin = _origin(self._base)
         self._headers = dict(headers)
         self._now = now
+        self._spare = spare
+        self._rests_until = 0.0
 
     async def get(
         self,
@@ -50,6 +60,8 @@ class Forge:
             TransientError: 429, a rate limit, 5xx, or no answer.
             TooLarge: the body is over `limit` bytes.
         """
+        if (rest := self._rests_until - self._now()) > 0:
+            raise TransientError("what is left of the rate limit is for syncs", retry_after=min(rest, _LONGEST_WAIT))
         url = urljoin(self._base, path)
         headers = {**self._headers, "accept": accept}
         if etag:
@@ -60,6 +72,7 @@ class Forge:
             response = await self._request(url, params, headers, limit)
             if response.status_code not in {301, 302, 303, 307, 308}:
                 self._check(response)
+                self._leave_some(response)
                 return response
             url, params = urljoin(url, response.headers.get("location", "")), None
         raise TransientError("the repository's host redirects without end")
@@ -114,6 +127,14 @@ class Forge:
         if response.status_code == 403 and (told is not None or response.headers.get("x-ratelimit-remaining") == "0"):
             return min(told if told is not None else self._until_reset(response), _LONGEST_WAIT)
         return None
+
+    def _leave_some(self, response: httpx.Response) -> None:
+        limit, remaining = (
+            response.headers.get(f"x-ratelimit-{name}") or response.headers.get(f"ratelimit-{name}") or ""
+            for name in ("limit", "remaining")
+        )
+        if limit.isdigit() and remaining.isdigit() and int(remaining) < self._spare * int(limit):
+            self._rests_until = self._now() + self._until_reset(response)
 
     def _until_reset(self, response: httpx.Response) -> float:
         reset = response.headers.get("x-ratelimit-reset") or response.headers.get("ratelimit-reset") or ""

@@ -46,8 +46,8 @@ async def open_reader(access: Access, settings: RepositorySettings) -> AsyncIter
 
 
 @asynccontextmanager
-async def open_forge(access: Access, timeout: float) -> AsyncIterator[Forge]:
-    """The API that `access` names, with its token."""
+async def open_forge(access: Access, timeout: float, spare: float = 0.0) -> AsyncIterator[Forge]:
+    """The API that `access` names, with its token; `spare` as `Forge` has it."""
     token = access.token.get_secret_value() if access.token else None
     headers = dict(_AGENT)
     match access.provider:
@@ -59,4 +59,4 @@ async def open_forge(access: Access, timeout: float) -> AsyncIterator[Forge]:
             headers |= {"x-github-api-version": "2022-11-28"}
             headers |= {"authorization": f"Bearer {token}"} if token else {}
     async with httpx.AsyncClient(timeout=timeout, trust_env=False, follow_redirects=False) as client:
-        yield Forge(client, access.base, headers)
+        yield Forge(client, access.base, headers, spare=spare)
