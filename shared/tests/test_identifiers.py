@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cairn_shared.identifiers import (
     MAX_IDENTIFIER_LENGTH,
     MAX_IDENTIFIERS,
+    camel_case_names,
     identifiers,
     searchable_text,
     split_camel_case,
@@ -162,3 +163,10 @@ def test_parts_become_words(text: str, words: str) -> None:
 )
 def test_names_become_readable_for_a_model(text: str, readable: str) -> None:
     assert split_camel_case(text) == readable
+
+
+def test_names_whose_parts_are_words_too() -> None:
+    text = "KubePodCrashLooping again: kubepodcrashlooping, PostgreSQL, VMs, plain"
+    names = camel_case_names(text)
+    assert names == ["kubepodcrashlooping", "postgresql"]
+    assert all(f"{name} " in searchable_text(text).casefold() for name in names)
