@@ -61,7 +61,8 @@ def test_at_five_times_the_capacity_every_accepted_question_is_in_time_and_the_r
             assert time.monotonic() - begun < 3
         shed = []
         while not flood.done():
-            shed += [answer for answer in pool.map(ask, itertools.islice(asked, 4)) if answer.status_code == 503]
+            shed += [answer for answer in (ask(next(asked)),) if answer.status_code == 503]
+            time.sleep(0.2)
         result = flood.result()
         begun = time.monotonic()
         after = ask(next(asked))

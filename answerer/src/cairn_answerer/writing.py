@@ -24,7 +24,7 @@ from cairn_shared.logging import get_logger
 log = get_logger(__name__)
 
 
-ROOM = Room(places=32, queue=32, patience=2.0)
+ROOM = Room(places=32, queue=32, patience=1.0)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,16 @@ from cairn_shared.web import problem
 
 @dataclass(frozen=True)
 class ShedPolicy:
-    """Which paths begin with what may be refused; `most` of them at once; seconds that rounds may stay over `round`."""
+    """Which paths begin with what may be refused; `most` of them at once; seconds that rounds may stay over `round`.
+
+    With fewer than `least` in work it is not they who make the rounds long, and refusing would help nobody.
+    """
 
     paths: tuple[str, ...]
     most: int = 256
-    round: float = 0.25
-    patience: float = 1.0
+    least: int = 16
+    round: float = 0.1
+    patience: float = 0.5
 
 
 class LoopWatch:
@@ -71,13 +75,7 @@ class Shedding:
         if scope["type"] != "http" or not scope["path"].startswith(self._policy.paths):
             await self._app(scope, receive, send)
             return
-        sign = (
-            "loop"
-            if self._watch.late(asyncio.get_running_loop())
-            else "in_work"
-            if self._in_work >= self._policy.most
-            else None
-        )
+        sign = self._sign()
         if sign is not None:
             self._shed.labels(sign).inc()
             await problem.of(Overloaded())(scope, receive, send)
@@ -87,3 +85,9 @@ class Shedding:
             await self._app(scope, receive, send)
         finally:
             self._in_work -= 1
+
+    def _sign(self) -> str | None:
+        late = self._watch.late(asyncio.get_running_loop())
+        if self._in_work >= self._policy.most:
+            return "in_work"
+        return "loop" if late and self._in_work >= self._policy.least else None
