@@ -25,7 +25,7 @@ class ShedPolicy:
     """
 
     paths: tuple[str, ...]
-    most: int = 256
+    most: int = 128
     least: int = 16
     round: float = 0.1
     patience: float = 0.5
