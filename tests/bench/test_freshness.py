@@ -57,7 +57,7 @@ async def test_webhook_to_searchable(stack: Stack, report: Report) -> None:
         result = await asyncio.to_thread(measure, report, what, sending(stack, webhooks, keep=True), status="202")
         accepted = {event: at for at, body in result.answers for event in json.loads(body)["event_ids"]}
         assert len(result.answers) == len(webhooks)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):  # a backlog is a figure, not a failure
             while not accepted.keys() <= seen.keys():
                 await asyncio.sleep(0.1)
     lags = [max(0.0, seen[event] - at) for event, at in accepted.items()]

@@ -35,7 +35,7 @@ async def _watch(dsn: str, seen: dict[str, float]) -> None:
             # now() is when a transaction began, and it may commit later than another: the look goes back a little.
             rows = await connection.fetch(
                 "SELECT event_id, settled_at FROM ingest_ledger WHERE state = 'searchable'"
-                " AND settled_at >= $1::timestamptz - interval '1 s'",
+                " AND settled_at >= $1::timestamptz - interval '5 s'",
                 since,
             )
             now = time.time()
