@@ -26,6 +26,7 @@ def of_the_stack(item: pytest.Item) -> bool:
     return item.path.parent == Path(__file__).parent and "stack" in getattr(item, "fixturenames", ())
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of the stack in one worker, so that it is started once, and begin with them: they are longest."""
     for item in filter(of_the_stack, items):
