@@ -62,7 +62,7 @@ stop: ## Stop the stack; its data stays in .cairn
 	@if test -x $(BIN)/cairn-local; then $(BIN)/cairn-local down; else echo "Cairn was not running."; fi
 
 test: install ## Run the tests, beside a running stack (ARGS='-k name', WORKERS=0 for one process)
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: install ## Format, lint, types, import contracts, and whether constraints.txt is current
 	$(BIN)/ruff format --check $(SOURCES)

@@ -12,7 +12,7 @@ from whole_stack import Stack, running_stack
 
 @pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
-    """Started once.
+    """Started once in a process.
 
     Not in a tmp_path: every pytest session closes the folder above those again, and PostgreSQL, which as root runs
     as a user of its own, would find itself locked out.
@@ -26,9 +26,6 @@ def of_the_stack(item: pytest.Item) -> bool:
     return item.path.parent == Path(__file__).parent and "stack" in getattr(item, "fixturenames", ())
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of the stack in one worker, so that it is started once, and begin with them: they are longest."""
-    for item in filter(of_the_stack, items):
-        item.add_marker(pytest.mark.xdist_group("stack"))
+    """Begin with the tests of the stack: they are longest, and a worker that has some has its stack for all of them."""
     items.sort(key=lambda item: not of_the_stack(item))
