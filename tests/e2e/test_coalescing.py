@@ -19,7 +19,7 @@ from model_server import ModelServer
 from replicas import Replica, start
 from whole_stack import Stack
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("stack")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 PAGE = """---
 title: Ferry ramp is stuck half way

@@ -12,7 +12,7 @@ import pytest
 from process_faults import dead, hanging
 from whole_stack import Stack, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("stack")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PAGE = """---
 title: Lighthouse lamp does not turn

@@ -15,7 +15,7 @@ from open_load import Plan, run
 from replicas import without_model
 from whole_stack import Stack
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("stack")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 DEADLINE = 6.0
 WORDS = ["anchor", "berth", "crane", "dock", "ferry", "gauge", "hull", "jetty", "keel", "lock", "mast", "pier", "rope"]
