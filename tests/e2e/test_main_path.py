@@ -29,7 +29,7 @@ def test_seeding_again_changes_nothing(seeded: Stack) -> None:
 
 def test_every_claim_of_an_answer_names_a_real_step(seeded: Stack) -> None:
     answer = seeded.ask(QUESTION)
-    assert answer["mode"] == "full"
+    assert answer["mode"] in {"full", "cached"}  # other tests of the stack may have asked it; only full ones are kept
     assert answer["claims"]
     runbook = seeded.http.get(f"/runbooks/{answer['claims'][0]['citations'][0]['runbook_id']}").json()
     for claim in answer["claims"]:
