@@ -15,7 +15,7 @@ from open_load import Plan, run
 from replicas import without_model
 from whole_stack import Stack
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(240)]  # five times the load, and times that only an idle machine keeps
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(240)]  # times that only an idle machine keeps
 
 DEADLINE = 6.0
 WORDS = ["anchor", "berth", "crane", "dock", "ferry", "gauge", "hull", "jetty", "keel", "lock", "mast", "pier", "rope"]
