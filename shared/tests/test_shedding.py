@@ -6,7 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from cairn_shared.web.shedding import LoopWatch, ShedPolicy
+import httpx
+from prometheus_client import CollectorRegistry
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from cairn_shared.web.shedding import LoopWatch, Shedding, ShedPolicy
 
 POLICY = ShedPolicy(paths=("/ask",), round=0.25, patience=1.0)
 
@@ -59,3 +64,24 @@ def test_what_was_slow_long_ago_refuses_nobody_now() -> None:
     loop.come_round(0.4)
     loop.now += 30  # idle: no round was measured
     assert not watch.late(aio)
+
+
+async def test_what_is_over_the_limit_is_told_when_to_come_again_and_other_paths_pass() -> None:
+    release = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/ask":
+            await release.wait()
+        await PlainTextResponse("done")(scope, receive, send)
+
+    shedding = Shedding(app, ShedPolicy(paths=("/ask",), most=2), CollectorRegistry())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(shedding), base_url="http://test") as client:
+        admitted = [asyncio.create_task(client.post("/ask")) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        refused = await client.post("/ask")
+        assert (refused.status_code, refused.headers["content-type"]) == (503, "application/problem+json")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await client.get("/health")).status_code == 200
+        release.set()
+        assert [answer.status_code for answer in await asyncio.gather(*admitted)] == [200, 200]
+        assert (await client.post("/ask")).status_code == 200
