@@ -14,6 +14,8 @@ from retriever_corpus import NOW, Document, event, write
 
 from cairn_retriever.app import create_app
 from cairn_retriever.settings import RetrieverSettings
+from cairn_shared.api.embedding import EmbedRequest
+from cairn_shared.embedder_client import EmbedderClient, open_client
 
 if TYPE_CHECKING:
     from cairn_shared.postgres import Pool
@@ -98,9 +100,6 @@ class TestSearch:
 
 
 async def test_real_vectors_find_what_no_word_matches(pool: Pool, postgres_dsn: str, embedder_url: str) -> None:
-    from cairn_shared.api.embedding import EmbedRequest
-    from cairn_shared.embedder_client import EmbedderClient, open_client
-
     texts = {
         "disk": "Free space on a full volume",
         "bread": "Knead the dough",
@@ -126,6 +125,17 @@ async def test_real_vectors_find_what_no_word_matches(pool: Pool, postgres_dsn: 
         metrics = (await client.get("/metrics")).text
     assert 'cairn_query_vectors_total{result="hit"} 1.0' in metrics
     assert 'cairn_query_vectors_total{result="miss"} 1.0' in metrics
+
+
+async def checked_vectors(client: httpx.AsyncClient) -> tuple[int, dict[str, int]]:
+    """How many chunks were compared, two at a time, and the wrong ones."""
+    checked, wrong, params = 0, dict[str, int](), {"source": "api", "limit": "2"}
+    while True:
+        page = (await client.get("/index/vectors", params=params)).json()
+        checked, wrong = checked + page["checked"], wrong | page["wrong"]
+        if page["next"] is None:
+            return checked, wrong
+        params["after"] = page["next"]
 
 
 class TestIndexReports:
@@ -192,6 +202,46 @@ class TestIndexReports:
         assert {one["title"] for one in page["documents"]} == {"W", "S", "C"}
         found = {one["external_id"]: (one["altered_steps"], one["broken_vectors"]) for one in page["documents"]}
         assert found == {"whole": (0, 0), "step": (1, 0), "chunk": (0, 1)}
+
+    async def test_a_sound_vector_of_another_text_is_found_by_embedding_again(
+        self, pool: Pool, postgres_dsn: str, embedder_url: str
+    ) -> None:
+        texts = {f"book-{number}": f"Restart service {number}" for number in range(5)}
+        async with open_client(embedder_url, 30) as http:
+            answer = await EmbedderClient(http).embed(EmbedRequest(texts=list(texts.values())))
+        documents = [
+            Document(name, text, [text], vector=vector)
+            for (name, text), vector in zip(texts.items(), answer.vectors, strict=True)
+        ]
+        await write(pool, documents, fingerprint=answer.fingerprint)
+        await pool.execute("UPDATE chunks SET embed_text = text, embed_sha = encode(sha256(text::bytea), 'hex')")
+        app = create_app(settings(postgres_dsn, embedder_url))
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://retriever") as client,
+        ):
+            assert await checked_vectors(client) == (5, {})
+            await pool.execute(
+                "UPDATE chunk_embeddings_384 SET embedding = (SELECT embedding FROM chunk_embeddings_384 e"
+                " JOIN chunks USING (chunk_id) WHERE text = 'Restart service 1')"
+                " WHERE chunk_id = (SELECT chunk_id FROM chunks WHERE text = 'Restart service 2')"
+            )
+            page = (await client.get("/index/documents")).json()
+            assert {one["broken_vectors"] for one in page["documents"]} == {0}, "nothing else tells"
+            assert await checked_vectors(client) == (5, {"book-2": 1})
+
+    async def test_vectors_of_a_model_that_no_embedder_has_are_not_judged(
+        self, pool: Pool, postgres_dsn: str, embedder_url: str
+    ) -> None:
+        app = create_app(settings(postgres_dsn, embedder_url))
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://retriever") as client,
+        ):
+            assert await checked_vectors(client) == (0, {}), "an empty index has none"
+            await write(pool, [Document("one", "One", ["a"])])
+            answer = await client.get("/index/vectors", params={"source": "api"})
+        assert (answer.status_code, answer.json()["detail"]) == (503, "no embedder has the model of the index")
 
     async def test_ledger(self, pool: Pool, client: httpx.AsyncClient) -> None:
         known, unknown = uuid.uuid4(), uuid.uuid4()

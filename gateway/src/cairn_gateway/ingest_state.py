@@ -8,14 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from cairn_gateway.model import Entry
-from cairn_gateway.ports import Index, Receipts, Spool
+from cairn_gateway.ports import Ledger, Receipts, Spool
 from cairn_gateway.schemas.operations import IngestState
 from cairn_shared.api.index import LedgerEntry
 from cairn_shared.errors import TransientError
 
 
 async def ingest_states(
-    event_ids: Collection[uuid.UUID], index: Index, spools: Sequence[Spool], receipts: Receipts
+    event_ids: Collection[uuid.UUID], index: Ledger, spools: Sequence[Spool], receipts: Receipts
 ) -> dict[uuid.UUID, IngestState]:
     """The states of those events that are known, by id.
 
@@ -43,7 +43,7 @@ async def ingest_states(
     return states
 
 
-async def _ledger(index: Index, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LedgerEntry] | TransientError:
+async def _ledger(index: Ledger, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LedgerEntry] | TransientError:
     try:
         return await index.ledger(event_ids)
     except TransientError as exc:

@@ -91,14 +91,22 @@ class Leases(Protocol):
         ...
 
 
-class Index(Protocol):
+class Ledger(Protocol):
+    """What became of events. Raises `Unavailable("retriever")`."""
+
+    async def ledger(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LedgerEntry]: ...
+
+
+class Index(Ledger, Protocol):
     """The retriever's view of the search index. Raises `Unavailable("retriever")`."""
 
     async def status(self) -> IndexStatus: ...
 
     async def documents(self, source: str, after: uuid.UUID | None, limit: int) -> IndexedDocuments: ...
 
-    async def ledger(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LedgerEntry]: ...
+    async def wrong_vectors(self, source: str) -> dict[str, int]:
+        """How many chunks have the vector of another text, by external id; takes as long as to embed all of them."""
+        ...
 
 
 class Searcher(Protocol):

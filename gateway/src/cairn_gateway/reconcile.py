@@ -43,7 +43,7 @@ class Differences:
     stale      the index has an older revision
     undeleted  deleted in MongoDB, still in the index
     altered    the same revision with other content, another title or number of steps, or a step with other text
-    broken     no chunks, or chunks without a vector or with a wrong one
+    broken     no chunks, or chunks without a vector or with a wrong one (of another text: where `vectors` is asked for)
     ahead      the index has a newer revision than MongoDB: a restored MongoDB?
     unknown    in the index, never in MongoDB: a lost MongoDB?
     """
@@ -137,6 +137,14 @@ def compare(heads: Iterable[Head], index: Mapping[str, IndexedDocument], recent:
     return Comparison(len(seen) - tombstones, tombstones, live, differences, tuple(pending))
 
 
+def with_wrong_vectors(index: Mapping[str, IndexedDocument], wrong: Mapping[str, int]) -> dict[str, IndexedDocument]:
+    """`index` with the `wrong` vectors of its documents among the broken ones."""
+    return {
+        name: one.model_copy(update={"broken_vectors": one.broken_vectors + wrong[name]}) if name in wrong else one
+        for name, one in index.items()
+    }
+
+
 class Reconciler:
     """Compares now and then (run by the leader), and on demand."""
 
@@ -175,16 +183,19 @@ class Reconciler:
             if counts:
                 log.warning("the index differed from MongoDB", repaired=len(found.repaired), **counts)
 
-    async def verify(self, *, repair: bool, drastic: bool = True, grace: timedelta | None = None) -> Comparison:
+    async def verify(
+        self, *, repair: bool, drastic: bool = True, vectors: bool = False, grace: timedelta | None = None
+    ) -> Comparison:
         """Compare all runbooks; with `repair` write differences again, with `drastic` those of a lost MongoDB too.
 
-        A `grace` given here stands for both of the policy's.
+        With `vectors` every text is embedded again. A `grace` given here stands for both of the policy's.
 
         Raises:
-            TransientError: MongoDB or the retriever is away.
+            TransientError: MongoDB, the retriever or, with `vectors`, the embedder is away.
         """
-        now = self._clock.now()
-        index = await self._read_index()
+        now = self._clock.now()  # what is written anew while texts are embedded is not judged
+        wrong = await self._index.wrong_vectors(SOURCE) if vectors else {}
+        index = with_wrong_vectors(await self._read_index(), wrong)
         heads = [head async for head in self._store.heads(page=self._policy.page)]
         recent = now - (self._policy.grace if grace is None else grace)
         comparison = compare(heads, index, recent)

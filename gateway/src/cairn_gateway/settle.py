@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.model import Entry
-from cairn_gateway.ports import Index, Spool, Wake
+from cairn_gateway.ports import Ledger, Spool, Wake
 from cairn_shared.clock import Clock
 from cairn_shared.errors import TransientError
 from cairn_shared.logging import get_logger
@@ -69,7 +69,14 @@ class Settler:
     """Asks the index for published entries, and keeps the gauges of the queues; run by the leader."""
 
     def __init__(
-        self, *, spools: Sequence[Spool], index: Index, clock: Clock, metrics: Metrics, policy: SettlePolicy, wake: Wake
+        self,
+        *,
+        spools: Sequence[Spool],
+        index: Ledger,
+        clock: Clock,
+        metrics: Metrics,
+        policy: SettlePolicy,
+        wake: Wake,
     ) -> None:
         self._spools = spools
         self._index = index

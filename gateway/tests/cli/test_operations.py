@@ -103,6 +103,14 @@ def test_a_repair_is_compared_again_until_it_has_worked(gateway: FakeGateway, ca
 
 
 @pytest.mark.usefixtures("_hasty")
+def test_vectors_are_compared_before_and_after_a_repair_where_that_is_asked(gateway: FakeGateway, cairn: Run) -> None:
+    gateway.differences = [STALE, {}]
+    assert cairn("verify", "--repair", "--vectors").exit_code == 0
+    assert [seen.json()["vectors"] for seen in gateway.requests] == [True, True]
+    assert cairn("verify", "--vectors", "--repo", "r").exit_code == 2
+
+
+@pytest.mark.usefixtures("_hasty")
 def test_a_repair_that_does_not_work_ends_with_1(gateway: FakeGateway, cairn: Run) -> None:
     gateway.differences = [STALE]
     result = cairn("verify", "--repair", "--repair-limit", "1", "--json")

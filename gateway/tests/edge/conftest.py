@@ -70,6 +70,7 @@ class Upstream:
 
     url: str = ""
     documents: dict[str, Json] = field(default_factory=dict)
+    wrong_vectors: Sequence[str] = ()
     ledger: dict[str, Json] = field(default_factory=dict)
     found: Json | None = None
     answer: Json = field(default_factory=lambda: {"answer": "Restart it.", "mode": "excerpts"})
@@ -121,6 +122,7 @@ class Upstream:
                 Route("/health/ready", self._ready),
                 Route("/index/status", self._status),
                 Route("/index/documents", self._documents),
+                Route("/index/vectors", self._vectors),
                 Route("/index/ledger", self._ledger, methods=["POST"]),
                 Route("/search", self._search, methods=["POST"]),
                 Route("/ask", self._ask, methods=["POST"]),
@@ -141,6 +143,14 @@ class Upstream:
         rest = sorted((item for item in self.documents.values() if item["document_id"] > after), key=_by_id)
         page, more = rest[: self.page], rest[self.page :]
         return JSONResponse({"documents": page, "next": page[-1]["document_id"] if more else None}, self.status)
+
+    async def _vectors(self, request: Request) -> Response:
+        """A page of one chunk for each document, by its id."""
+        after = request.query_params.get("after", "")
+        rest = sorted((item for item in self.documents.values() if item["document_id"] > after), key=_by_id)
+        wrong = {one["external_id"]: 1 for one in rest[:1] if one["external_id"] in self.wrong_vectors}
+        last = rest[0]["document_id"] if rest[1:] else None
+        return JSONResponse({"checked": len(rest[:1]), "wrong": wrong, "next": last}, self.status)
 
     async def _ledger(self, request: Request) -> Response:
         wanted = (await request.json())["event_ids"]

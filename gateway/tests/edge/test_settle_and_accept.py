@@ -18,7 +18,7 @@ from cairn_gateway.model import Entry
 from cairn_gateway.relay import Relay, RelayPolicy
 from cairn_gateway.settle import SettlePolicy, Settler
 from cairn_shared import mongo
-from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerEntry, LedgerState
+from cairn_shared.api.index import LedgerEntry, LedgerState
 from cairn_shared.errors import TooLarge, TransientError, Unavailable
 from cairn_shared.events import Event, SourceDocument, make_event
 
@@ -62,12 +62,6 @@ class KnownLedger:
         if self.away:
             raise Unavailable("retriever")
         return {event_id: self.known[event_id] for event_id in event_ids if event_id in self.known}
-
-    async def status(self) -> IndexStatus:
-        raise NotImplementedError
-
-    async def documents(self, source: str, after: uuid.UUID | None, limit: int) -> IndexedDocuments:
-        raise NotImplementedError
 
 
 class NoReceipts:

@@ -252,6 +252,20 @@ async def test_verify_of_equal_stores_is_ok(client: httpx.AsyncClient, store: Ru
     assert (await client.post("/verify", json={})).status_code == 503
 
 
+async def test_vectors_of_other_texts_are_looked_for_where_it_is_asked(
+    client: httpx.AsyncClient, store: RunbookStore, upstream: Upstream
+) -> None:
+    for number in range(4):
+        await client.put(f"/runbooks/b{number}", json={"title": "T", "steps": ["Look."]})
+        upstream.index(f"b{number}", 1, (await store.get(f"b{number}")).content_sha)
+    upstream.wrong_vectors = ("b0", "b2")
+    body = {"grace_seconds": 0}
+    assert (await client.post("/verify", json=body)).json()["ok"] is True
+    found = (await client.post("/verify", json=body | {"vectors": True, "repair": True})).json()
+    assert (found["ok"], found["counts"]["broken"], sorted(found["repaired"])) == (False, 2, ["b0", "b2"])
+    assert (await store.get("b2")).revision == 2, "written anew, which embeds it again"
+
+
 EVENT = uuid.UUID(int=1)
 LEDGER = LedgerEntry(
     event_id=EVENT, state="dead", document_id=None, version=2, accepted_at=None, settled_at=NOW, detail="bad"

@@ -18,6 +18,7 @@ from cairn_retriever.policy import RetrievalPolicy
 from cairn_retriever.routes import router
 from cairn_retriever.search import Searcher
 from cairn_retriever.settings import RetrieverSettings
+from cairn_retriever.vector_check import VectorCheck
 from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.embedder_client import EmbedderClient
 from cairn_shared.health import Readiness
@@ -44,11 +45,13 @@ def create_app(
             AsyncExitStack() as clients,
         ):
             readiness.register("postgres", lambda: ping(pool))
-            embedder = QueryEmbedders(
-                [await _embedder(settings, clients, metrics, url) for url in settings.embedder_urls()]
-            )
+            embedders = [await _embedder(settings, clients, url) for url in settings.embedder_urls()]
+            embedder = QueryEmbedders([_for_queries(settings, metrics, one) for one in embedders])
             index = PostgresIndex(pool, time, policy, metrics, settings.lexicon_max_age)
-            app.state.cairn = State(Searcher(index, embedder, time, metrics, policy), PostgresReports(pool))
+            reports = PostgresReports(pool)
+            app.state.cairn = State(
+                Searcher(index, embedder, time, metrics, policy), reports, VectorCheck(reports, embedders)
+            )
             yield
 
     app = create_service("cairn-retriever", settings, readiness, registry, lifespan=lifespan, description=DESCRIPTION)
@@ -56,10 +59,9 @@ def create_app(
     return app
 
 
-async def _embedder(
-    settings: RetrieverSettings, clients: AsyncExitStack, metrics: Metrics, url: str
-) -> CachedQueryEmbedder:
-    client = await clients.enter_async_context(open_client(url, settings.embedder_timeout))
-    return CachedQueryEmbedder(
-        EmbedderClient(client), metrics, size=settings.query_vector_cache, timeout=settings.query_embed_timeout
-    )
+async def _embedder(settings: RetrieverSettings, clients: AsyncExitStack, url: str) -> EmbedderClient:
+    return EmbedderClient(await clients.enter_async_context(open_client(url, settings.embedder_timeout)))
+
+
+def _for_queries(settings: RetrieverSettings, metrics: Metrics, client: EmbedderClient) -> CachedQueryEmbedder:
+    return CachedQueryEmbedder(client, metrics, size=settings.query_vector_cache, timeout=settings.query_embed_timeout)

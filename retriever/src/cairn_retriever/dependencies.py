@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 
 from cairn_retriever.adapters.postgres_reports import PostgresReports
 from cairn_retriever.search import Searcher
+from cairn_retriever.vector_check import VectorCheck
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class State:
 
     searcher: Searcher
     reports: PostgresReports
+    vectors: VectorCheck
 
 
 async def state(request: Request) -> State:
@@ -36,5 +38,10 @@ async def reports(request: Request) -> PostgresReports:
     return (await state(request)).reports
 
 
+async def vectors(request: Request) -> VectorCheck:
+    return (await state(request)).vectors
+
+
 SearcherDep = Annotated[Searcher, Depends(searcher)]
 ReportsDep = Annotated[PostgresReports, Depends(reports)]
+VectorCheckDep = Annotated[VectorCheck, Depends(vectors)]

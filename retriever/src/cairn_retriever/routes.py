@@ -7,8 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from cairn_retriever.dependencies import ReportsDep, SearcherDep
-from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerAnswer, LedgerQuery
+from cairn_retriever.dependencies import ReportsDep, SearcherDep, VectorCheckDep
+from cairn_shared.api.embedding import MAX_TEXTS
+from cairn_shared.api.index import CheckedVectors, IndexedDocuments, IndexStatus, LedgerAnswer, LedgerQuery
 from cairn_shared.api.search import SearchRequest, SearchResponse
 
 router = APIRouter()
@@ -36,6 +37,17 @@ async def documents(
 ) -> IndexedDocuments:
     """What the index holds, a page at a time, tombstones included."""
     return await reports.documents(source, kind, after, limit)
+
+
+@router.get("/index/vectors", tags=["index"])
+async def vectors(
+    check: VectorCheckDep,
+    source: str,
+    after: uuid.UUID | None = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_TEXTS)] = 64,
+) -> CheckedVectors:
+    """Embed the texts of some chunks again, and tell whose vector is of another text."""
+    return await check.check(source, after, limit)
 
 
 @router.post("/index/ledger", tags=["index"])

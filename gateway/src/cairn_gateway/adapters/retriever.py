@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Collection
 
 import httpx
 
-from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerAnswer, LedgerEntry, LedgerQuery
+from cairn_shared.api.index import CheckedVectors, IndexedDocuments, IndexStatus, LedgerAnswer, LedgerEntry, LedgerQuery
 from cairn_shared.api.search import SearchRequest, SearchResponse
+from cairn_shared.errors import TransientError
 from cairn_shared.http import call
 
 NAME = "retriever"
 LEDGER_BATCH = 1000
+VECTOR_BATCH = 32
+"""Texts that are embedded again in one call: a slow processor has them done within the client's time limit."""
 
 
 class HttpRetriever:
@@ -27,6 +31,18 @@ class HttpRetriever:
     async def documents(self, source: str, after: uuid.UUID | None, limit: int) -> IndexedDocuments:
         params = {"source": source, "limit": limit} | ({"after": str(after)} if after else {})
         return await call(self._client, NAME, "GET", "/index/documents", IndexedDocuments, params=params)
+
+    async def wrong_vectors(self, source: str) -> dict[str, int]:
+        wrong: Counter[str] = Counter()
+        params: dict[str, str | int] = {"source": source, "limit": VECTOR_BATCH}
+        while True:
+            page = await call(self._client, NAME, "GET", "/index/vectors", CheckedVectors, params=params)
+            wrong.update(page.wrong)
+            if page.next is None:
+                return dict(wrong)
+            if params.get("after") == str(page.next):
+                raise TransientError("retriever: the pages of vectors do not end")
+            params["after"] = str(page.next)
 
     async def ledger(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LedgerEntry]:
         found: dict[uuid.UUID, LedgerEntry] = {}

@@ -17,9 +17,12 @@ router = APIRouter(tags=["operations"], route_class=GuardedRoute)
 
 @router.post("/verify", response_model=VerifyAnswer, responses=problems(400, 422))
 async def verify(body: VerifyBody, state: Gateway, _: RequireOperator) -> VerifyAnswer:
-    """Compare every runbook in MongoDB with the index; with `repair`, publish differences again."""
+    """Compare every runbook in MongoDB with the index; with `repair`, publish differences again.
+
+    With `vectors`, every stored text is embedded again, which takes as long as to index it.
+    """
     grace = None if body.grace_seconds is None else timedelta(seconds=body.grace_seconds)
-    found = await state.reconciler.verify(repair=body.repair, grace=grace)
+    found = await state.reconciler.verify(repair=body.repair, vectors=body.vectors, grace=grace)
     kinds = found.differences.by_kind()
     return VerifyAnswer(
         ok=not any(kinds.values()),

@@ -52,6 +52,7 @@ class VerifyBody(Body):
     """`repair` publishes differences again; changes younger than `grace_seconds` count as on their way."""
 
     repair: bool = False
+    vectors: Annotated[bool, Field(description="Embed every text again: finds vectors of another text.")] = False
     grace_seconds: Annotated[float | None, Field(ge=0, le=86_400)] = None
 
 

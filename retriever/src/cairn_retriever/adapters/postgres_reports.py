@@ -6,8 +6,10 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
 
+from cairn_retriever.vector_check import StoredVector
 from cairn_shared.api.index import IndexedDocument, IndexedDocuments, IndexStatus, LedgerAnswer, LedgerEntry
 from cairn_shared.postgres import translate
 
@@ -56,11 +58,18 @@ ORDER BY page.document_id
 """
 
 # The text that its hash is of, and a vector of unit length, of the model that searches use. A halfvec has a norm as a
-# vector. That it is the vector of this text only the model could tell.
+# vector. That it is the vector of this text only the model can tell (`vector_check`).
 SOUND = """c.embed_sha = encode(sha256(convert_to(c.embed_text, 'UTF8')), 'hex') AND EXISTS (
     SELECT 1 FROM {table} e WHERE e.chunk_id = c.chunk_id
     AND e.fingerprint = (SELECT fingerprint FROM corpus_state) AND abs(vector_norm(e.embedding::vector) - 1) < 0.01
 )"""
+
+VECTORS = """
+SELECT c.chunk_id, d.external_id, c.embed_text, e.embedding
+FROM chunks c JOIN documents d USING (document_id) JOIN {table} e USING (chunk_id)
+WHERE d.source = $1 AND c.chunk_id > $2
+ORDER BY c.chunk_id LIMIT $3
+"""
 
 LEDGER = """
 SELECT event_id, state, document_id, version, accepted_at, settled_at, detail
@@ -130,6 +139,24 @@ class PostgresReports:
         ]
         return IndexedDocuments(documents=page, next=page[-1].document_id if len(rows) > limit else None)
 
+    async def page(self, source: str, after: uuid.UUID | None, limit: int) -> tuple[str | None, Sequence[StoredVector]]:
+        """As `vector_check.StoredVectors.page`."""
+        try:
+            async with self._pool.acquire() as connection, connection.transaction(isolation="repeatable_read"):
+                active = await _active(connection)
+                if active is None:
+                    return None, []
+                statement = VECTORS.format(table=active["table_name"])
+                rows = await connection.fetch(statement, source, after or uuid.UUID(int=0), limit)
+        except Exception as exc:
+            raise translate(exc) from exc
+        return active["fingerprint"], [
+            StoredVector(
+                row["chunk_id"], row["external_id"], row["embed_text"], row["embedding"].to_numpy().astype(np.float32)
+            )
+            for row in rows
+        ]
+
     async def ledger(self, event_ids: Sequence[uuid.UUID]) -> LedgerAnswer:
         """The ends that these events reached, as far as they did."""
         try:
@@ -148,8 +175,13 @@ async def _space(connection: Connection, row: Any) -> dict[str, Any]:
     return space
 
 
+async def _active(connection: Connection) -> Any:
+    """The row of the embedding model that searches use; None where there is none yet."""
+    return next((row for row in await connection.fetch(SPACES) if row["state"] == "active"), None)
+
+
 async def _sound(connection: Connection) -> str:
-    active = next((row for row in await connection.fetch(SPACES) if row["state"] == "active"), None)
+    active = await _active(connection)
     return "false" if active is None else SOUND.format(table=active["table_name"])
 
 

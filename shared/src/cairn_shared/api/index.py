@@ -1,6 +1,7 @@
 """The retriever's read-only view of the index, for the gateway's verify, status and ingest pages.
 
-`GET /index/status`, `GET /index/documents?source=&after=&limit=`, `POST /index/ledger`.
+`GET /index/status`, `GET /index/documents?source=&after=&limit=`, `GET /index/vectors?source=&after=&limit=`,
+`POST /index/ledger`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,16 @@ class IndexedDocuments(BaseModel):
     """One page, ordered by `document_id`; `next` is the `after` of the next page."""
 
     documents: list[IndexedDocument]
+    next: uuid.UUID | None
+
+
+class CheckedVectors(BaseModel):
+    """A page of chunks whose texts were embedded again; `next` is the `after` of the next page."""
+
+    checked: int
+    wrong: Annotated[
+        dict[str, int], Field(description="Chunks whose vector is of another text, by their document's external id.")
+    ]
     next: uuid.UUID | None
 
 

@@ -55,6 +55,9 @@ def ingest(event_id: Annotated[str, typer.Argument(metavar="EVENT_ID")], as_json
 
 def verify(
     repair: Annotated[bool, typer.Option("--repair", help="Publish again what differs, and compare again.")] = False,
+    vectors: Annotated[
+        bool, typer.Option("--vectors", help="Embed every stored text again, to find vectors of another text. Slow.")
+    ] = False,
     repair_limit: Annotated[float, typer.Option(min=1, help="Seconds until a repair must have worked.")] = 120.0,
     repo: Annotated[
         str | None, typer.Option(metavar="NAME", help="Compare this repository's tree as well.", show_default=False)
@@ -63,11 +66,13 @@ def verify(
 ) -> None:
     """Compare the stored runbooks with the index. Ends with 1 on a difference that stays."""
     if repo is not None:
+        if vectors:
+            raise UsageError("--vectors and --repo do not go together", hint="`cairn verify --vectors` checks all")
         _verify_repo(repo, repair=repair, as_json=as_json)
         return
     with connect() as cairn:
-        found = _verify(cairn, repair=repair)
-        after = _until_repaired(cairn, repair_limit) if repair and not found["ok"] else None
+        found = _verify(cairn, repair=repair, vectors=vectors)
+        after = _until_repaired(cairn, repair_limit, vectors=vectors) if repair and not found["ok"] else None
     if as_json:
         screen.data(found | ({"after": after} if after else {}))
     else:
@@ -152,15 +157,16 @@ def _show_status(state: Json, url: str) -> None:
     screen.facts(facts)
 
 
-def _verify(cairn: Cairn, *, repair: bool) -> Json:
-    return as_object(cairn.request("POST", "/verify", body={"repair": repair}, timeout=VERIFY_TIMEOUT))
+def _verify(cairn: Cairn, *, repair: bool, vectors: bool) -> Json:
+    body = {"repair": repair, "vectors": vectors}
+    return as_object(cairn.request("POST", "/verify", body=body, timeout=VERIFY_TIMEOUT))
 
 
-def _until_repaired(cairn: Cairn, limit: float) -> Json:
+def _until_repaired(cairn: Cairn, limit: float, *, vectors: bool) -> Json:
     """Compare until nothing differs: a repair has to pass through Kafka first."""
     end = time.monotonic() + limit
     while True:
-        found = _verify(cairn, repair=False)
+        found = _verify(cairn, repair=False, vectors=vectors)
         if (found["ok"] and not found["pending"]) or time.monotonic() + VERIFY_INTERVAL > end:
             return found
         time.sleep(VERIFY_INTERVAL)
