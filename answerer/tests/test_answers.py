@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +104,34 @@ async def test_nothing_relevant_is_refused_without_asking_the_model(
     assert (answer["mode"], answer["answer"]) == ("refused", REFUSAL)
     assert answer["claims"] == answer["sources"] == []
     assert model.calls == []
+
+
+async def test_a_refusal_names_the_nearest_runbooks_and_none_of_their_steps(
+    make_settings: Settings, retriever: FakeRetriever
+) -> None:
+    books = [uuid.uuid5(uuid.NAMESPACE_OID, str(number)) for number in range(5)]
+    pages = [
+        make_hit(number, "Look.", runbook_id=f"book-{place}", document_id=book)
+        for place, book in enumerate(books)
+        for number in (1, 2)
+    ]
+    retriever.answer = make_search(make_event("an event"), *pages, enough=False)
+    async with serving(create_app(make_settings())) as url:
+        answer = await post(url, "What is the capital of France?")
+        kept = await post(url, "What is the capital of France?")
+    assert [page["runbook_id"] for page in answer["nearest"]] == ["book-0", "book-1", "book-2"], "each once, no event"
+    assert set(answer["nearest"][0]) == {"runbook_id", "title", "path", "url"}
+    assert kept["nearest"] == answer["nearest"]
+
+
+async def test_where_the_model_refuses_what_it_was_shown_is_nearest(
+    make_settings: Settings, model: ScriptedModel
+) -> None:
+    model.scripts = [claims_script(answerable=False)]
+    async with serving(create_app(make_settings())) as url:
+        answer = await post(url, "one?")
+    assert answer["mode"] == "refused"
+    assert [page["runbook_id"] for page in answer["nearest"]] == [answer["sources"][0]["runbook_id"]]
 
 
 async def test_the_model_may_refuse_and_code_writes_the_sentence(make_settings: Settings, model: ScriptedModel) -> None:

@@ -21,7 +21,10 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Gathered:
-    """`passages`: the best runbook's matching steps in order, then the other hits as ranked."""
+    """`passages`: the best runbook's matching steps in order, then the other hits as ranked.
+
+    `nearest` are the hits where they are not enough to answer from.
+    """
 
     passages: tuple[Passage, ...]
     excerpts: Excerpts
@@ -30,6 +33,7 @@ class Gathered:
     """The embedder was away: found by words and identifiers only."""
     complete: bool
     """Nothing optional was missing, so the answer may be cached."""
+    nearest: tuple[Passage, ...] = ()
 
 
 class Gatherer:
@@ -56,7 +60,7 @@ class Gatherer:
         )
         hits = [Passage.of(hit) for hit in search.results]
         if not enough(search):
-            return _nothing(search)
+            return Gathered((), Excerpts(()), False, _keyword(search), not search.degraded, nearest=tuple(hits))
         best = excerpts.best_document(hits)
         if best is None:
             shown = excerpts.events(hits)
@@ -78,7 +82,3 @@ class Gatherer:
 
 def _keyword(search: SearchResponse) -> bool:
     return "embedder" in search.degraded or search.mode == "keyword"
-
-
-def _nothing(search: SearchResponse) -> Gathered:
-    return Gathered((), Excerpts(()), False, _keyword(search), not search.degraded)

@@ -11,12 +11,16 @@ from cairn_answerer.errors import Reason
 from cairn_answerer.gathering import Gathered
 from cairn_answerer.model import ClaimReleased, Passage, Produced, Progress, SourcesFound
 from cairn_answerer.writing import Written
-from cairn_shared.api.ask import REFUSAL, AskResponse, Source
+from cairn_shared.api.ask import REFUSAL, AskResponse, NearPage, Source
 
 UNAVAILABLE = (
     "The runbook index cannot be asked right now. Ask again in a minute; `cairn status` (on the one-machine stack also "
     "`cairn-local status`) names what is away. Until then read the runbooks where they are kept."
 )
+
+
+NEAREST = 3
+"""Runbooks that a refusal names."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,10 @@ def full(basis: Basis, written: Written, used: Sequence[Passage]) -> Produced:
 
 
 def refused(basis: Basis, used: Sequence[Passage] = ()) -> Produced:
-    """The refusal. What the model found no answer in stays in sight; nothing of it is cited."""
+    """The refusal. What the model found no answer in stays in sight; nothing of it is cited.
+
+    The nearest runbooks are named, for the engineer to judge: not their steps, which would look like an answer.
+    """
     reasons = basis.reasons()
     response = AskResponse(
         answer=REFUSAL,
@@ -78,6 +85,7 @@ def refused(basis: Basis, used: Sequence[Passage] = ()) -> Produced:
         degraded=bool(reasons),
         degraded_reason=_joined(reasons),
         sources=basis.cited(set()),
+        nearest=_pages(basis.gathered.nearest or basis.gathered.passages),
         timings=basis.timings,
     )
     kept = basis.gathered.complete and not reasons
@@ -110,6 +118,15 @@ def replay(produced: Produced) -> Sequence[Progress]:
     if not response.sources:
         return []
     return [SourcesFound(tuple(response.sources)), *(ClaimReleased(claim) for claim in response.claims)]
+
+
+def _pages(passages: Sequence[Passage]) -> list[NearPage]:
+    """The first runbooks among `passages`."""
+    first = {one.document_id: one for one in reversed(passages) if one.is_runbook}
+    ordered = [one for one in passages if first.get(one.document_id) is one]
+    return [
+        NearPage(runbook_id=one.runbook_id, title=one.title, path=one.path, url=one.url) for one in ordered[:NEAREST]
+    ]
 
 
 def _joined(reasons: Sequence[Reason]) -> str | None:

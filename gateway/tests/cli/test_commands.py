@@ -79,6 +79,10 @@ def test_a_refusal_ends_with_1_and_is_shown(gateway: FakeGateway, cairn: Run) ->
     result = cairn("ask", "who won?")
     assert result.exit_code == 1
     assert result.stdout.startswith("I don't have a runbook covering that\n")
+    assert "nearest" not in result.stdout
+    gateway.answer["nearest"] = [{"runbook_id": "redis-down", "title": "Redis down [urgent]"}]
+    told = cairn("ask", "who won?").stdout
+    assert "nearest runbooks, judged not to answer this:\n  Redis down [urgent] (redis-down)\n" in told
     as_json = cairn("ask", "--json", "who won?")
     assert as_json.exit_code == 1
     assert json.loads(as_json.stdout)["mode"] == "refused"

@@ -61,6 +61,7 @@ def show_details(answer: Json, shown: Sequence[steps.Block]) -> None:
     sources = answer.get("sources", [])
     noted = {steps.place_of(source) for part in shown for source in part.sources}
     show_mode(answer)
+    show_nearest(answer.get("nearest", []))
     show_sources(sources)
     show_commands([source for source in sources if source.get("cited") and steps.place_of(source) not in noted])
     show_freshness(answer)
@@ -80,6 +81,14 @@ def show_mode(answer: Json) -> None:
     if total is not None:
         line.append(f", {total / 1000:.3f} s", "dim")
     screen.say(line)
+
+
+def show_nearest(pages: Sequence[Json]) -> None:
+    """Below a refusal: what may be worth a look all the same."""
+    if pages:
+        screen.say("nearest runbooks, judged not to answer this:")
+    for page in pages:
+        screen.say(f"  {screen.clean(page['title'])} ({screen.clean(page['runbook_id'])})")
 
 
 def reason(answer: Json) -> str:

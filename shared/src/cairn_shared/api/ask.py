@@ -78,6 +78,15 @@ class Source(BaseModel):
     commands: list[Command] = []
 
 
+class NearPage(BaseModel):
+    """A runbook that is near the question, but was judged not to answer it."""
+
+    runbook_id: str
+    title: str
+    path: str | None = None
+    url: str | None = None
+
+
 class PendingRevision(BaseModel):
     """A newer revision of a cited runbook that is not searchable yet."""
 
@@ -104,6 +113,9 @@ class AskResponse(BaseModel):
     claims: list[Claim] = []
     dropped_claims: int = 0
     sources: list[Source] = []
+    nearest: Annotated[
+        list[NearPage], Field(description="Where a refusal leaves one to look: the nearest runbooks, best first.")
+    ] = []
     freshness: Freshness = Freshness()
     timings: dict[str, float] = {}
     request_id: str | None = None
