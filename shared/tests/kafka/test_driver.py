@@ -342,6 +342,46 @@ def test_an_idle_partition_is_not_stuck() -> None:
     assert not world.stuck
 
 
+@pytest.mark.parametrize("committed", [None, 3])
+def test_a_fetcher_that_stands_still_is_found_out_by_asking_the_broker(committed: int | None) -> None:
+    """Nothing is fetched, so no fetch says that there is more: at first, or after all was read."""
+    world = World()
+    world.produce(A, 3)
+    log = world.broker.logs[A]
+    log.committed, log.done = committed, set(range(committed or 0))
+    world.consumer.wedged = committed is None
+    world.assign(A, B)
+    world.steps(5)
+    world.consumer.wedged = True
+    world.produce(A, 1)
+    world.steps(50)
+    assert not world.stuck
+    world.steps(20)
+    assert {status.partition for status in world.stuck} == {A}
+
+
+def test_what_comes_after_a_long_rest_has_time_to_be_done() -> None:
+    """The client may know of a record before it hands it over."""
+    world = World()
+    world.assign(A)
+    world.steps(100)
+    world.produce(A, 1)
+    world.consumer.batch = 0
+    world.steps(1)
+    status = world.driver.ownership.status(world.time())[0]
+    assert (status.lag, status.idle_for < 2) == (1, True)
+    world.steps(40)
+    assert not world.stuck
+
+
+def test_a_broker_that_is_away_is_asked_about_one_partition_now_and_then() -> None:
+    world = World()
+    world.broker.away = True
+    world.assign(A, B)
+    world.steps(100)
+    assert world.consumer.questions == 7, "every 15 of 110 s"
+
+
 def test_a_handler_that_breaks_ends_the_consumer() -> None:
     world = World()
     world.assign(A)

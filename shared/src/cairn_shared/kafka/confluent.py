@@ -142,12 +142,11 @@ class ConfluentConsumer:
         if plain := _plain(partitions):
             self._consumer.incremental_unassign(plain)
 
-    def log_start(self, partition: Partition, timeout: float) -> int | None:
+    def log_range(self, partition: Partition, timeout: float) -> tuple[int, int] | None:
         try:
-            watermarks = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=timeout)
+            return self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=timeout)
         except KafkaException:
             return None
-        return watermarks[0]
 
     def high_watermark(self, partition: Partition) -> int | None:
         """As told by the last fetch: what ListOffsets says is too little on some brokers (design §12)."""

@@ -53,6 +53,7 @@ class Driver:
         self._stopping = False
         self._last_fetch = monotonic()
         self._next_status = 0.0
+        self._next_question = monotonic() + policy.stuck_after / 4
         self._commit_asked: float | None = None
         self._problems: dict[str, float] = {}
 
@@ -200,7 +201,8 @@ class Driver:
         if self._ownership.epoch(partition) is None:
             return
         position = next(s.frontier for s in self._ownership.status(self._now()) if s.partition == partition)
-        first = self._consumer.log_start(partition, timeout=5.0)
+        found = self._consumer.log_range(partition, timeout=5.0)
+        first = found and found[0]
         if position is not None and first is not None and position < first:
             unread = first - position
             message = f"{partition}: offset {position} expired, the log begins at {first}, {unread} were never read"
@@ -234,10 +236,23 @@ class Driver:
             high = self._consumer.high_watermark(partition)
             if high is not None:
                 self._ownership.high_watermark(partition, high)
+        self._ask_about_the_quiet(now)
+        self._ownership.rest(now)
         statuses = self._ownership.status(now)
         self._observer.polled(statuses)
         if stuck := self._ownership.stuck(now):
             self._on_stuck(stuck)
+
+    def _ask_about_the_quiet(self, now: float) -> None:
+        """Now and then ask the broker for the end of logs that seem to be read: a fetcher that stands still says so."""
+        if now < self._next_question:
+            return
+        self._next_question = now + self._policy.stuck_after / 4
+        for partition in self._ownership.quiet():
+            found = self._consumer.log_range(partition, timeout=1.0)
+            if found is None:  # the broker is away: each more would wait as long
+                return
+            self._ownership.log_range(partition, *found)
 
     # Handing over.
 

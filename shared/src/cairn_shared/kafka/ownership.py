@@ -21,12 +21,23 @@ class _Owned:
     moved_at: float
     committed: int | None = None
     asked: int | None = None
+    low: int | None = None
     high: int | None = None
     held: bool = False
     full: bool = False
     told_paused: bool | None = None
     bytes: int = 0
     sizes: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+
+    @property
+    def lag(self) -> int | None:
+        """Records of the log that are not finished; None while nothing is known of it."""
+        start = self.low if self.tracker.frontier is None else self.tracker.frontier
+        return None if self.high is None or start is None else max(0, self.high - start)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.sizes) or (self.lag or 0) > 0
 
 
 @dataclass(frozen=True)
@@ -97,9 +108,24 @@ class Ownership:
             owned.high = offset
 
     def high_watermark(self, partition: Partition, offset: int) -> None:
-        """Note the high watermark that came with the last fetch."""
+        """Note the high watermark that came with the last fetch, which may be older than what is known."""
         if owned := self._owned.get(partition):
-            owned.high = offset
+            owned.high = max(offset, owned.high or 0)
+
+    def log_range(self, partition: Partition, low: int, high: int) -> None:
+        """Note where the log begins and ends, as the broker says."""
+        if owned := self._owned.get(partition):
+            owned.low, owned.high = low, max(high, owned.high or 0)
+
+    def quiet(self) -> list[Partition]:
+        """Partitions for which there seems to be nothing to do."""
+        return [partition for partition in self.partitions if not self._owned[partition].has_work]
+
+    def rest(self, now: float) -> None:
+        """Who has nothing to do need not move: how long a partition stands still counts from the work that it has."""
+        for owned in self._owned.values():
+            if not owned.has_work:
+                owned.moved_at = now
 
     def finished(self, partition: Partition, epoch: int, offsets: Iterable[int], now: float) -> bool:
         """Note durable effects; False, and without effect, when the epoch is over."""
@@ -190,7 +216,7 @@ class Ownership:
         return [
             status
             for status in self.status(now)
-            if status.idle_for >= self._policy.stuck_after and (status.in_flight or (status.lag or 0) > 0)
+            if status.idle_for >= self._policy.stuck_after and self._owned[status.partition].has_work
         ]
 
     def _current(self, partition: Partition, epoch: int) -> _Owned | None:
@@ -205,15 +231,13 @@ class Ownership:
 
     @staticmethod
     def _status(partition: Partition, owned: _Owned, now: float) -> PartitionStatus:
-        frontier = owned.tracker.frontier
-        lag = None if owned.high is None or frontier is None else max(0, owned.high - frontier)
         oldest = next(iter(owned.sizes.values()))[1] if owned.sizes else None
         return PartitionStatus(
             partition=partition,
             epoch=owned.epoch,
-            frontier=frontier,
+            frontier=owned.tracker.frontier,
             in_flight=len(owned.sizes),
-            lag=lag,
+            lag=owned.lag,
             oldest_timestamp_ms=oldest,
             idle_for=now - owned.moved_at,
             held=owned.held,

@@ -68,8 +68,8 @@ class GroupConsumer(Protocol):
 
     def unassign(self, partitions: Iterable[Partition]) -> None: ...
 
-    def log_start(self, partition: Partition, timeout: float) -> int | None:
-        """The first offset that the log still has, None when it cannot be told. Waits."""
+    def log_range(self, partition: Partition, timeout: float) -> tuple[int, int] | None:
+        """The first offset that the log still has and its end, None when they cannot be told. Waits."""
         ...
 
     def high_watermark(self, partition: Partition) -> int | None:

@@ -44,6 +44,7 @@ class ScriptedBroker:
 
     def __init__(self, partitions: Iterable[Partition]) -> None:
         self.logs = {partition: Log() for partition in partitions}
+        self.away = False
 
     def commit(self, partition: Partition, offset: int) -> None:
         """I2: a commit covers only records whose effects are durable."""
@@ -66,6 +67,8 @@ class ScriptedConsumer:
         self.unanswered: list[tuple[dict[Partition, int], bool]] = []
         self.committed_fails = 0
         self.commit_requests = 0
+        self.questions = 0
+        self.wedged = False
         self.closed = False
         self.forbid_commits = False
         self.batch = 3
@@ -83,7 +86,7 @@ class ScriptedConsumer:
         fetched: list[Fetched] = []
         for partition, position in list(self.positions.items()):
             log = self.broker.logs[partition]
-            if partition in self.paused:
+            if partition in self.paused or self.wedged:
                 continue
             if position > log.end or position < log.first:
                 fetched.append(OffsetOutOfRange(partition))
@@ -160,11 +163,12 @@ class ScriptedConsumer:
         for partition in partitions:
             self.positions.pop(partition, None)
 
-    def log_start(self, partition: Partition, timeout: float) -> int | None:
-        return self.broker.logs[partition].first
+    def log_range(self, partition: Partition, timeout: float) -> tuple[int, int] | None:
+        self.questions += 1
+        return None if self.broker.away else (self.broker.logs[partition].first, self.broker.logs[partition].end)
 
     def high_watermark(self, partition: Partition) -> int | None:
-        return self.broker.logs[partition].end
+        return None if self.wedged else self.broker.logs[partition].end
 
     def close(self) -> None:
         while self.rebalances:
