@@ -73,7 +73,7 @@ class Index(Protocol):
         ...
 
     async def lexicon(self, state: CorpusState) -> Lexicon:
-        """Frequencies among runbooks; may be a second or two behind. Raises Unavailable."""
+        """Frequencies among runbooks; may be some seconds behind. Raises Unavailable."""
         ...
 
     def snapshot(self, filters: SearchFilters, k: int, now: datetime) -> AbstractAsyncContextManager[Snapshot]:

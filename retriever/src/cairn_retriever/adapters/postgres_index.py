@@ -1,4 +1,4 @@
-"""`Index` over PostgreSQL: what is known of a query before its vector, and the frequencies of words."""
+"""`Index` over PostgreSQL: what is known of a query before its vector, and the views that it is searched in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from cairn_retriever.adapters.postgres_snapshot import PostgresSnapshot
-from cairn_retriever.adapters.read_transaction import STATE_COLUMNS, ReadTransaction, ScanSettings
+from cairn_retriever.adapters.read_transaction import STATE_COLUMNS, ReadTransaction, ScanSettings, ours
+from cairn_retriever.adapters.runbook_lexicon import RunbookLexicon
 from cairn_retriever.adapters.scope import Half, Scope
 from cairn_retriever.adapters.sql import Sources, quote_lexeme
 from cairn_retriever.metrics import Metrics
@@ -23,8 +24,6 @@ from cairn_retriever.policy import RetrievalPolicy
 from cairn_retriever.query import link_names
 from cairn_shared.api.search import SearchFilters
 from cairn_shared.clock import Clock
-from cairn_shared.errors import CairnError
-from cairn_shared.postgres import translate
 
 if TYPE_CHECKING:
     from cairn_shared.postgres import Connection, Pool
@@ -82,21 +81,14 @@ CROSS JOIN LATERAL (
 """
 EVENT_SIZE = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'chunks'::regclass"
 
-LEXICON = "SELECT word, ndoc FROM ts_stat('SELECT tsv FROM chunks WHERE kind = ''runbook''')"
-LEXICON_SIZE = "SELECT count(*) AS chunks, coalesce(avg(length(tsv)), 0) AS average FROM chunks WHERE kind = 'runbook'"
-
 
 class PostgresIndex:
     """The searchable corpus in PostgreSQL."""
 
     def __init__(self, pool: Pool, clock: Clock, policy: RetrievalPolicy, metrics: Metrics, max_age: float) -> None:
         self._pool = pool
-        self._clock = clock
         self._policy = policy
-        self._metrics = metrics
-        self._max_age = max_age
-        self._lexicon: tuple[int, float, Lexicon] | None = None
-        self._reading = asyncio.Lock()
+        self._lexicon = RunbookLexicon(pool, clock, metrics, max_age)
 
     async def prepare(self, query: ParsedQuery, *, events: bool) -> Prepared:
         """Everything about `query` that needs no vector."""
@@ -113,7 +105,7 @@ class PostgresIndex:
                     state, frequencies = await self._counted(connection, state, list(frequencies))
                 routes = await self._routes(connection, query)
         except Exception as exc:
-            raise _ours(exc) from exc
+            raise ours(exc) from exc
         *spellings, fillers, joined = _grouped(groups, row["others"])
         return Prepared(
             state=state,
@@ -152,26 +144,7 @@ class PostgresIndex:
 
     async def lexicon(self, state: CorpusState) -> Lexicon:
         """The runbooks' frequencies, read again when the epoch moved and the last reading is old enough."""
-        known = self._lexicon
-        if known is not None and (known[0] == state.epoch or self._clock.monotonic() - known[1] < self._max_age):
-            return known[2]
-        async with self._reading:
-            known = self._lexicon
-            if known is not None and (known[0] == state.epoch or self._clock.monotonic() - known[1] < self._max_age):
-                return known[2]
-            started = self._clock.monotonic()
-            try:
-                async with self._pool.acquire() as connection:
-                    size = await connection.fetchrow(LEXICON_SIZE)
-                    rows = await connection.fetch(LEXICON)
-            except Exception as exc:
-                raise _ours(exc) from exc
-            assert size is not None
-            lexicon = Lexicon(size["chunks"], float(size["average"]), {row["word"]: row["ndoc"] for row in rows})
-            ended = self._clock.monotonic()
-            self._metrics.lexicon_seconds.observe(ended - started)
-            self._lexicon = (state.epoch, ended, lexicon)
-            return lexicon
+        return await self._lexicon.of(state.epoch)
 
     @asynccontextmanager
     async def snapshot(self, filters: SearchFilters, k: int, now: datetime) -> AsyncIterator[PostgresSnapshot]:
@@ -197,7 +170,7 @@ class PostgresIndex:
                 sources = [Sources(half, scope, self._policy, now, of_each[half], state.vectors) for half in halves]
                 yield PostgresSnapshot(transactions, row["snapshot"], state, sources)
         except Exception as exc:
-            raise _ours(exc) from exc
+            raise ours(exc) from exc
 
     def _has_spare(self) -> bool:
         return self._pool.get_idle_size() > 0 or self._pool.get_size() < self._pool.get_max_size()
@@ -224,7 +197,3 @@ def _state(row: Any) -> CorpusState:
         thresholds=orjson.loads(thresholds) if isinstance(thresholds, str) else thresholds,
         vectors=row["vectors"],
     )
-
-
-def _ours(exc: Exception) -> Exception:
-    return exc if isinstance(exc, CairnError) else translate(exc)
