@@ -11,6 +11,7 @@ import pytest
 from chaos_index import Checker, judge
 from chaos_load import RawLoad
 from chaos_replicas import replicas
+from chaos_watch import watching
 from chaos_world import eventually
 
 from cairn_local.testing import TopicFactory
@@ -38,28 +39,22 @@ async def test_a_kill_a_crash_point_and_a_zombie_under_load_change_nothing_in_th
         for member in group.members:
             member.wanted = True
         checker = Checker(postgres_dsn, group.log, pause=0.1)
-        work = [asyncio.create_task(one) for one in (load.run(), group.log.follow(), checker.run())]
-        try:
-            await zombie.wait_ready(60)
-            await victim.wait_ready(60)
+        async with watching(checker.run()):
+            async with watching(load.run(), group.log.follow()):
+                await zombie.wait_ready(60)
+                await victim.wait_ready(60)
+                await load.send_poison()
+                await asyncio.sleep(1)
+                assert zombie.suspend()
+                await asyncio.sleep(0.5)
+                assert victim.kill()
+                await asyncio.sleep(SESSION + 1.5)  # others own the zombie's partitions and go on
+                zombie.resume()
+                await eventually(lambda: armed.deaths["crash point"], 60)
+                await asyncio.sleep(1)
+            await load.flush()
             await load.send_poison()
-            await asyncio.sleep(1)
-            assert zombie.suspend()
-            await asyncio.sleep(0.5)
-            assert victim.kill()
-            await asyncio.sleep(SESSION + 1.5)  # others own the zombie's partitions and go on
-            zombie.resume()
-            await eventually(lambda: armed.deaths["crash point"], 60)
-            await asyncio.sleep(1)
-        finally:
-            for task in work[:2]:
-                task.cancel()
-            await asyncio.gather(*work[:2], return_exceptions=True)
-        await load.flush()
-        await load.send_poison()
-        await group.at_rest(60)
-        work[2].cancel()
-        await asyncio.gather(work[2], return_exceptions=True)
+            await group.at_rest(60)
         verdict = await judge(postgres_dsn, group.log)
         assert verdict.faults == {}
         assert dict(checker.violations) == {}

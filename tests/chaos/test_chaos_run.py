@@ -14,6 +14,7 @@ from chaos_index import Checker, Verdict, judge, wrong_vectors
 from chaos_load import GatewayLoad, RawLoad
 from chaos_log import BrokerLog
 from chaos_report import Table
+from chaos_watch import watching
 from chaos_world import GROUP, PARTITIONS, World, running_world
 
 from cairn_shared import mongo
@@ -130,18 +131,13 @@ async def test_nothing_is_lost_resurrected_or_mixed_whatever_dies(capsys: pytest
                 raw = RawLoad(producer, log, random.Random(f"records {seed}"), rate=12)
                 edits = GatewayLoad(world.client, random.Random(f"edits {seed}"), rate=3)
                 run = Run(world, seed, log, raw, edits)
-                watching = [asyncio.create_task(log.follow()), asyncio.create_task(run.checker.run())]
-                try:
+                async with watching(log.follow(), run.checker.run()):
                     plan = run.injector.plan()[: ONLY or None]
                     for first in range(0, len(plan), FAULTS_PER_ROUND):
                         await run.round(plan[first : first + FAULTS_PER_ROUND], db)
                     for _ in range(0 if ONLY else LATE_ROUNDS):
                         if missed := run.injector.missed():
                             await run.round(missed, db)
-                finally:
-                    for task in watching:
-                        task.cancel()
-                    await asyncio.gather(*watching, return_exceptions=True)
             run.faults += run.never_arrived()
             run.faults += await wrong_vectors(world.dsn, world.processes["embedder"].server.address)
             verdict = await judge(world.dsn, log)
