@@ -18,5 +18,5 @@ class RetrieverSettings(ServiceSettings, PostgresSettings, EmbeddersClientSettin
     ] = 1.5
     query_vector_cache: Annotated[int, Field(ge=0, description="Query vectors kept in the process.")] = 2048
     lexicon_max_age: Annotated[
-        float, Field(ge=0, description="Seconds that word frequencies may be behind a change of the runbooks before they are read again.")
+        float, Field(ge=0, description="Seconds that word frequencies may be behind the runbooks until read again.")
     ] = 1.0

@@ -95,7 +95,8 @@ class Sources:
         """The best by BM25 over the words that select.
 
         Each word is a look-up of its own in the GIN index: an absent one costs nothing. ts_rank_cd with a single
-        lexeme is its field-weighted number of occurrences.
+        lexeme is its field-weighted number of occurrences. Scores are worked out before rows are grouped, so that no
+        tsvector is sorted.
         """
         lexical = self.policy.lexical
         greatest = greatest_weight(lexical)
@@ -111,11 +112,12 @@ class Sources:
             tables, conditions = CHUNKS, self._conditions(args)
         return Statement(
             "SELECT held.chunk_id FROM ("
-            "SELECT c.chunk_id, sum(asked.idf * (1 - k.saturation / (k.saturation + ts_rank_cd($3::real[], c.tsv,"
-            " asked.lexeme)))) AS score"
+            "SELECT one.chunk_id, sum(one.score) AS score FROM ("
+            "SELECT c.chunk_id, asked.idf * (1 - k.saturation / (k.saturation + ts_rank_cd($3::real[], c.tsv,"
+            " asked.lexeme))) AS score"
             " FROM unnest($1::text[]::tsquery[], $2::float8[]) AS asked(lexeme, idf),"
             f" {tables}, LATERAL (SELECT $4::float8 + $5::float8 * length(c.tsv) OFFSET 0) AS k(saturation)"
-            f" WHERE c.tsv @@ asked.lexeme AND {conditions} GROUP BY c.chunk_id"
+            f" WHERE c.tsv @@ asked.lexeme AND {conditions} OFFSET 0) AS one GROUP BY one.chunk_id"
             f") AS held ORDER BY held.score DESC, held.chunk_id LIMIT {self.limit}",
             args,
         )
