@@ -138,3 +138,10 @@ def test_labels_come_from_the_alert_or_from_pasted_json() -> None:
     assert label_values(AskRequest(question=two)) == {"alertname": "X"}
     assert label_values(AskRequest(question="plain {text} [here]")) == {}
     assert label_values(AskRequest(question='{"labels": ' * 500)) == {}
+
+
+def test_labels_that_are_secrets_are_left_out() -> None:
+    """Pitfall 21."""
+    labels = {"password": "hunter22", "note": "ghp_" + "a1B2" * 9, "secret": "db-credentials", "commit": "3f9d0682b1a4"}
+    asked = AskRequest.model_validate({"question": "q", "alert": {"labels": labels}})
+    assert label_values(asked) == {"secret": "db-credentials", "commit": "3f9d0682b1a4"}

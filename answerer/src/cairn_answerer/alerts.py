@@ -1,4 +1,6 @@
-"""Values of the alert that a question is about, for the placeholders in commands."""
+"""Values of the alert that a question is about, for the placeholders in commands. Secrets are left out: what is
+filled in is shown and kept.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from cairn_shared.api.ask import AskRequest
+from cairn_shared.redaction import redact
 
 _MAX_STARTS = 20
 
 
 def label_values(request: AskRequest) -> dict[str, str]:
-    """Labels of the request's alert, or of the Alertmanager JSON pasted into its question."""
+    """Labels of the request's alert, or of the Alertmanager JSON pasted into its question, but for secrets."""
+    return {name: value for name, value in _all_labels(request).items() if not _is_secret(name, value)}
+
+
+def _is_secret(name: str, value: str) -> bool:
+    told = f"{name}={value}"
+    return redact(told) != told
+
+
+def _all_labels(request: AskRequest) -> dict[str, str]:
     if request.alert is not None and request.alert.labels:
         return dict(request.alert.labels)
     if '"alertname"' not in request.question and '"labels"' not in request.question:
