@@ -3,19 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from answerer_fakes import GOOD, Bench, ModelCall, Script, ScriptedModel, text_script
+import pytest
+from answerer_fakes import (
+    GOOD,
+    Bench,
+    HandClock,
+    MemoryStore,
+    ModelCall,
+    Script,
+    ScriptedModel,
+    begin_stream,
+    claims_script,
+    delta,
+    make_event,
+    make_hit,
+    make_search,
+    text_script,
+)
 
+from cairn_answerer.breaker import Circuit, Policy
+from cairn_answerer.ports import Completion, Message, Reader
+from cairn_answerer.refine import Refiner
 from cairn_shared.api.ask import AskRequest
+from cairn_shared.api.search import SearchResponse
 
 QUESTION = AskRequest(question="What happened in PROJ-123 on db-1?")
+REPORT = "Deployment orders-42 raised pool_size."
 
 
-def by_purpose(refining: Script) -> Script:
+def by_purpose(refining: Script, answering: Script = GOOD) -> Script:
     async def run(call: ModelCall, writer: asyncio.StreamWriter) -> None:
-        await (GOOD if "DATA" in call.prompt else refining)(call, writer)
+        await (answering if "DATA" in call.prompt else refining)(call, writer)
 
     return run
+
+
+async def report(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+    """Cites the first event for what it says."""
+    await claims_script((REPORT, call.event_ids[:1]))(call, writer)
 
 
 async def test_the_question_is_searched_as_it_is_and_the_refined_one_besides(
@@ -28,20 +55,56 @@ async def test_the_question_is_searched_as_it_is_and_the_refined_one_besides(
     assert asked["extra_query"] == "database outage incident"
 
 
-async def test_a_refinement_that_is_late_changes_nothing_and_is_not_kept(bench: Bench, model: ScriptedModel) -> None:
+@pytest.mark.parametrize(
+    ("found", "answering", "mode"),
+    [
+        pytest.param(make_search(make_hit(1), make_hit(2)), GOOD, "full", id="a runbook"),
+        pytest.param(make_search(make_event(REPORT, kind="deployment")), report, "full", id="events"),
+        pytest.param(make_search(make_hit(1), enough=False), GOOD, "refused", id="too little"),
+    ],
+)
+async def test_a_refinement_that_is_late_changes_nothing_and_is_not_kept(
+    bench: Bench, model: ScriptedModel, found: SearchResponse, answering: Script, mode: str
+) -> None:
     async def late(call: ModelCall, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(5)
 
-    model.scripts = [by_purpose(late)]
+    model.scripts = [by_purpose(late, answering)]
+    bench.retriever.answer = found
     answerer = await bench.answerer(refine=0.1)
-    first = await answerer.ask(QUESTION)
-    second = await answerer.ask(QUESTION)
-    assert bench.retriever.requests[0].body["extra_query"] is None
-    assert (first.mode, second.mode) == ("full", "full")
+    answers = [await answerer.ask(QUESTION) for _ in range(2)]
+    assert [(answer.mode, answer.degraded) for answer in answers] == [(mode, False)] * 2
+    assert [request.body["extra_query"] for request in bench.retriever.requests] == [None, None], "searched twice"
     assert bench.store.failures == 0, "the circuit does not count it"
 
 
+class NeverAsked:
+    """A model that must be left alone."""
+
+    async def attempt(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
+        raise AssertionError("asked")
+
+
+async def test_while_the_circuit_is_open_nothing_is_refined_and_that_counts_as_missing() -> None:
+    clock, store = HandClock(), MemoryStore()
+    store.opened_at = clock.now().timestamp()
+    circuit = Circuit(store, clock, Policy())
+    await circuit.refresh()
+    assert await Refiner(NeverAsked(), circuit, 1.0).refine("How?") == (None, True)
+
+
 async def test_an_endless_refinement_is_cut(bench: Bench, model: ScriptedModel) -> None:
-    model.scripts = [by_purpose(text_script("word " * 5000, piece=500))]
-    await (await bench.answerer(refine=1.0)).ask(QUESTION)
-    assert len(bench.retriever.requests[0].body["extra_query"]) <= 300
+    """Its beginning is used: nobody reads on until the time is up."""
+
+    async def endless(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        while True:
+            writer.write(delta("word " * 100))
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    model.scripts = [by_purpose(endless)]
+    await (await bench.answerer(refine=10.0, deadline=30.0)).ask(QUESTION)
+    query = bench.retriever.requests[0].body["extra_query"]
+    assert query.startswith("word word")
+    assert len(query) <= 300

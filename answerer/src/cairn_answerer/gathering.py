@@ -60,7 +60,8 @@ class Gatherer:
         )
         hits = [Passage.of(hit) for hit in search.results]
         if not enough(search):
-            return Gathered((), Excerpts(()), False, _keyword(search), not search.degraded, nearest=tuple(hits))
+            complete = not (search.degraded or missing)
+            return Gathered((), Excerpts(()), False, _keyword(search), complete, nearest=tuple(hits))
         best = excerpts.best_document(hits)
         if best is None:
             shown = excerpts.events(hits)
