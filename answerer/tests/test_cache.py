@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import asyncpg
 import pytest
 from answerer_fakes import (
     GOOD,
@@ -15,12 +17,16 @@ from answerer_fakes import (
     make_hit,
     make_passage,
     make_search,
+    post,
+    serving,
     status_script,
 )
 
 from cairn_answerer import cache
+from cairn_answerer.app import create_app
 from cairn_answerer.cache import Fingerprints, key, normalised
 from cairn_answerer.model import CorpusState
+from cairn_answerer.settings import AnswererSettings
 from cairn_shared.api.ask import AskRequest, AskResponse
 from cairn_shared.api.search import SearchRequest, SearchResponse
 
@@ -113,6 +119,25 @@ async def test_an_event_that_arrives_does_not_flush_answers_but_a_changed_source
     assert (await answerer.ask(QUESTION)).mode == "cached"
     bench.corpus.steps[-2] = replace(bench.corpus.steps[-2], content_sha="count-2")
     assert (await answerer.ask(QUESTION)).mode == "full"
+    assert len(model.calls) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE steps SET content_sha = 'other' WHERE step_number = 2", "DELETE FROM steps WHERE step_number = 2"],
+    ids=["changed", "deleted"],
+)
+async def test_a_source_that_was_changed_or_deleted_in_postgres_gives_a_new_answer(
+    make_settings: Callable[..., AnswererSettings],
+    index: asyncpg.Connection[asyncpg.Record],
+    model: ScriptedModel,
+    change: str,
+) -> None:
+    """Pitfall 23, in SQL; no epoch tells of it."""
+    async with serving(create_app(make_settings())) as url:
+        assert [(await post(url))["mode"] for _ in range(2)] == ["full", "cached"]
+        await index.execute(change)
+        assert (await post(url))["mode"] == "full"
     assert len(model.calls) == 2
 
 
