@@ -189,6 +189,18 @@ async def test_exactly_one_of_many_callers_probes(store: object, clock: HandCloc
         assert await outcome(circuits[0], works) == "answer"
 
 
+async def test_the_right_to_probe_is_given_back_by_its_holder_only_and_ends_by_itself(redis_url: str) -> None:
+    """A replica that is killed while it probes must not keep the circuit open for ever."""
+    async with open_redis(RedisSettings(redis_url=SecretStr(redis_url)), "test") as client:
+        shared = RedisCircuit(RestingRedis(client, SystemClock()), "test")
+        assert await shared.take_probe("holder", 60.0)
+        assert 0 < await client.pttl("cairn:circuit:test:probe") <= 60_000
+        await shared.release_probe("other")
+        assert not await shared.take_probe("other", 60.0)
+        await shared.release_probe("holder")
+        assert await shared.take_probe("other", 60.0)
+
+
 async def test_a_cancelled_probe_leaves_the_way_free_for_the_next(store: object, clock: HandClock) -> None:
     async def hangs(_: bool) -> str:
         await asyncio.sleep(60)
@@ -222,9 +234,15 @@ async def test_replicas_open_and_close_together(store: object, clock: HandClock)
 
 
 async def test_late_failures_of_many_concurrent_calls_leave_it_open_once(store: object, clock: HandClock) -> None:
+    under_way = asyncio.Barrier(30)
+
+    async def fails_late(_: bool) -> str:
+        await under_way.wait()  # all were admitted before the first fails
+        return await fails(_)
+
     async with Replicas(store, clock) as replicas:
         circuit = replicas.circuit()
-        results = await asyncio.gather(*(outcome(circuit, fails) for _ in range(30)))
+        results = await asyncio.gather(*(outcome(circuit, fails_late) for _ in range(30)))
         assert set(results) == {"llm_unreachable"}
         assert circuit.state is State.OPEN
         clock.time += timedelta(seconds=31)
