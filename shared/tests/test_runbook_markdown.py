@@ -429,9 +429,14 @@ def test_an_unclosed_fence_runs_to_the_end() -> None:
 
 
 def test_secrets_are_redacted() -> None:
-    (body,) = bodies("1. `export PGPASSWORD=hunter2`\n")
-    assert "hunter2" not in body
-    assert "<redacted:password:" in body
+    token = "ghp_" + "a1B2" * 9
+    matter = f"---\ntitle: Replace {token}\nrunbook_url: https://runbooks.example.com/?a={token}\n---\n"
+    runbook = load(f"{matter}1. `export PGPASSWORD=hunter2`\n")
+    assert "hunter2" not in runbook.model_dump_json()
+    assert "<redacted:password:" in runbook.steps[0].body
+    assert token not in runbook.model_dump_json()
+    assert runbook.title.startswith("Replace <redacted:github-token:")
+    assert len(runbook.links) == 1
 
 
 def test_the_same_text_gives_the_same_content() -> None:
