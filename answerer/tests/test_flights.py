@@ -86,7 +86,7 @@ async def test_a_later_question_is_not_served_the_degraded_answer_of_an_earlier_
 
 async def test_when_the_leader_dies_one_waiter_takes_over(bench: Bench, model: ScriptedModel) -> None:
     """The first replica holds the lease and is gone; fifty waiters of three others make one more call, not three."""
-    model.scripts = [hang_script, claims_script(*GOOD_CLAIMS)]
+    model.scripts = [hang_script, claims_script(*GOOD_CLAIMS, delay=0.5)]
     leader, *followers = [await bench.answerer(attempt=5.0, deadline=10.0) for _ in range(4)]
     first = asyncio.create_task(leader.ask(QUESTION))
     while not model.calls:
