@@ -18,11 +18,11 @@ from cairn_embedder.model import Vector
 from cairn_shared.clock import SystemClock
 from cairn_shared.errors import InvalidInput, TransientError
 
-POISON, NAN = 666, 667
+POISON, NAN, LONG, ZERO, HUGE = 666, 667, 668, 669, 670
 
 
 class Model:
-    """Gives each text a vector of its own; can be held back, and fails on the text `POISON`."""
+    """Gives each text a vector of its own; can be held back, fails on the text `POISON`, has no memory for `HUGE`."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -37,12 +37,14 @@ class Model:
             raise self.error
         if any(POISON in ids for ids in batch):
             raise RuntimeError("choked")
+        if any(HUGE in ids for ids in batch):
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return np.stack([vector_of(ids[0]) for ids in batch])
 
 
 def vector_of(number: int) -> Vector:
-    if number == NAN:
-        return np.full(2, np.nan, dtype=np.float32)
+    if number in (NAN, LONG, ZERO):
+        return np.full(2, {NAN: np.nan, LONG: 3.0, ZERO: 0.0}[number], dtype=np.float32)
     return np.array([np.cos(number), np.sin(number)], dtype=np.float32)
 
 
@@ -134,10 +136,11 @@ async def test_one_poisoned_text_does_not_harm_the_others(batcher: Batcher) -> N
     assert batcher.is_healthy
 
 
-async def test_a_vector_that_is_not_finite_fails_its_text_only(batcher: Batcher) -> None:
-    one, nan = await batcher.submit([text(1), text(NAN)], "passage")
+@pytest.mark.parametrize("bad", [NAN, LONG, ZERO], ids=["not finite", "not of length one", "zero"])
+async def test_a_vector_that_cannot_be_used_fails_its_text_only(batcher: Batcher, bad: int) -> None:
+    one, unusable = await batcher.submit([text(1), text(bad)], "passage")
     assert not isinstance(one, Exception)
-    assert isinstance(nan, InvalidInput)
+    assert isinstance(unusable, InvalidInput)
 
 
 async def test_a_model_that_fails_on_everything_blames_itself_and_recovers(batcher: Batcher, model: Model) -> None:
@@ -151,10 +154,11 @@ async def test_a_model_that_fails_on_everything_blames_itself_and_recovers(batch
     assert batcher.is_healthy
 
 
-async def test_lack_of_memory_is_transient(batcher: Batcher, model: Model) -> None:
-    model.error = RuntimeError("DefaultCPUAllocator: can't allocate memory")
-    (result,) = await batcher.submit([text(1)], "passage")
+async def test_lack_of_memory_is_transient(batcher: Batcher) -> None:
+    """Though there is enough for a harmless text."""
+    (result,) = await batcher.submit([text(HUGE)], "passage")
     assert isinstance(result, TransientError)
+    assert batcher.is_healthy
 
 
 async def test_a_full_queue_refuses_and_says_when_to_come_back(
