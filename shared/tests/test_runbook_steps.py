@@ -34,12 +34,14 @@ def test_items_that_fences_part_into_lists_of_one_are_counted_on() -> None:
     assert [label for label, _ in steps(text)] == ["1", "2", "3"]
 
 
-@pytest.mark.parametrize("text", ["1. Do\n\n   # loud\n\n   this\n2. End\n", "1. Do\n   > # loud\n   > this\n2. End\n"])
-def test_a_heading_inside_an_item_opens_no_section(text: str) -> None:
-    found = steps(text)
-    assert [label for label, _ in found] == ["1", "2"]
-    assert "# loud" in found[0][1]
-    assert "this" in found[0][1]
+@pytest.mark.parametrize("inside", ["   # loud\n\n   this", "   > # loud\n   > this"], ids=["in the item", "quoted"])
+def test_a_heading_inside_an_item_opens_no_section(inside: str) -> None:
+    text = f"# T\n\n## Repair\n\n1. Do\n\n{inside}\n2. End\n\nCall somebody.\n"
+    first, second, prose = load_runbook(text, runbook_id="r").steps
+    assert "# loud" in first.body
+    assert "this" in first.body
+    assert [second.body, prose.body] == ["End", "Call somebody."]
+    assert {step.section for step in (first, second, prose)} == {"Repair"}
 
 
 def test_every_word_is_in_a_step() -> None:
