@@ -11,6 +11,7 @@ import pytest
 from answerer_fakes import (
     GOOD,
     Bench,
+    MemoryStore,
     ScriptedModel,
     claims_script,
     make_event,
@@ -139,6 +140,28 @@ async def test_a_source_that_was_changed_or_deleted_in_postgres_gives_a_new_answ
         await index.execute(change)
         assert (await post(url))["mode"] == "full"
     assert len(model.calls) == 2
+
+
+async def test_what_was_kept_between_the_look_and_the_start_of_the_work_is_used(
+    bench: Bench, model: ScriptedModel
+) -> None:
+    """Pitfall 25: whoever looked just before another flight ended does not ask the model again."""
+
+    class JustMissed(MemoryStore):
+        misses = 0
+
+        async def get(self, key: str) -> bytes | None:
+            if key.startswith("cairn:ans:v") and self.misses:
+                self.misses -= 1
+                return None
+            return await super().get(key)
+
+    bench.store = store = JustMissed()
+    await (await bench.answerer()).ask(QUESTION)
+    store.misses = 1
+    assert (await (await bench.answerer()).ask(QUESTION)).mode == "cached"
+    assert store.misses == 0
+    assert len(model.calls) == 1
 
 
 async def test_degraded_answers_are_never_kept(bench: Bench, model: ScriptedModel) -> None:
