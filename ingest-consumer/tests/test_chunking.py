@@ -102,6 +102,15 @@ def test_a_cut_table_repeats_its_header(count_tokens: CountTokens) -> None:
     assert rows == TABLE.rstrip("\n").split("\n")[2:]
 
 
+def test_a_header_too_long_to_be_repeated_stands_once(count_tokens: CountTokens) -> None:
+    columns = [f"column{n}" for n in range(30)]
+    table = f"|{'|'.join(columns)}|\n|{'---|' * 30}\n" + f"|{'|'.join('x' * 30)}|\n" * 20
+    windows = chunk_step("T", "S", table, count_tokens)
+    assert len(windows) > 2
+    assert max(window.n_tokens for window in windows) <= 220
+    assert [word for text in texts(windows) for word in words(text) if word in columns] == columns
+
+
 def test_a_fence_inside_a_list_item_keeps_its_indentation(count_tokens: CountTokens) -> None:
     fence = "\n".join("   " + line for line in FENCE.split("\n"))
     windows = texts(chunk_step("T", "S", f"1. Run:\n\n{fence}\n", count_tokens))

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from ingest_fakes import deleted, runbook, source_event, upserted
 
 from cairn_ingest_consumer.documents import render
 from cairn_shared.errors import PermanentError
-from cairn_shared.events import Event, RepoPushed, make_event
+from cairn_shared.events import Event, RepoPushed, decode, make_event
 
 
 def test_a_runbook_keeps_its_steps_as_its_author_numbered_them() -> None:
@@ -39,6 +41,15 @@ def test_the_main_part_of_a_source_document_is_one_step_without_a_section() -> N
 def test_another_part_shows_its_own_title_as_its_section() -> None:
     [step] = render(source_event("OPS-1", 2, part="comment-1", title="Comment by Ann", body="rebooted")).steps
     assert (step.section, step.body) == ("Comment by Ann", "rebooted")
+
+
+@pytest.mark.parametrize("field", ["occurred_at", "accepted_at", "first_seen", "last_seen"])
+def test_a_time_without_a_zone_is_refused_by_its_name(field: str) -> None:
+    """Pitfall 16."""
+    told = source_event("OPS-1", 1).model_dump(mode="json")
+    (told if field in told else told["payload"])[field] = "2026-03-05T08:00:00"
+    with pytest.raises(PermanentError, match=f"{field}: .*timezone"):
+        render(decode(json.dumps(told).encode()))
 
 
 def test_a_source_document_without_a_body_is_found_by_its_title() -> None:
