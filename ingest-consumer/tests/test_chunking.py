@@ -149,6 +149,16 @@ def test_a_blob_that_is_one_unknown_token_is_cut_by_characters(count_tokens: Cou
     assert max(map(len, windows)) < 10_000
 
 
+def test_a_window_is_counted_as_a_whole_for_its_parts_may_seem_to_fit() -> None:
+    def more_than_its_parts(text: str) -> int:
+        return 2 + int(len(text.split()) ** 1.3)
+
+    windows = chunk_step("T", "S", PROSE, more_than_its_parts, ChunkPolicy(overlap_sentences=0))
+    assert len(windows) > 2
+    assert max(window.n_tokens for window in windows) <= 220
+    assert [word for text in texts(windows) for word in words(text)] == words(PROSE)
+
+
 def test_a_sentinel_at_the_end_of_a_long_step_is_in_the_last_window(count_tokens: CountTokens) -> None:
     assert "SENTINEL-4711" in chunk_step("T", "S", f"{PROSE}\n\n{FENCE}\n\nSENTINEL-4711", count_tokens)[-1].text
 
