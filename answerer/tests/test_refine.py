@@ -24,6 +24,7 @@ from answerer_fakes import (
 )
 
 from cairn_answerer.breaker import Circuit, Policy
+from cairn_answerer.model import Passage
 from cairn_answerer.ports import Completion, Message, Reader
 from cairn_answerer.refine import Refiner
 from cairn_shared.api.ask import AskRequest
@@ -71,6 +72,7 @@ async def test_a_refinement_that_is_late_changes_nothing_and_is_not_kept(
 
     model.scripts = [by_purpose(late, answering)]
     bench.retriever.answer = found
+    bench.corpus.steps += [Passage.of(hit) for hit in found.results if hit.kind != "runbook"]
     answerer = await bench.answerer(refine=0.1)
     answers = [await answerer.ask(QUESTION) for _ in range(2)]
     assert [(answer.mode, answer.degraded) for answer in answers] == [(mode, False)] * 2
@@ -94,14 +96,14 @@ async def test_while_the_circuit_is_open_nothing_is_refined_and_that_counts_as_m
 
 
 async def test_an_endless_refinement_is_cut(bench: Bench, model: ScriptedModel) -> None:
-    """Its beginning is used: nobody reads on until the time is up."""
+    """Its beginning is used: nobody waits for more, nor until the time is up."""
 
     async def endless(call: ModelCall, writer: asyncio.StreamWriter) -> None:
         begin_stream(writer)
-        while True:
+        for _ in range(10):
             writer.write(delta("word " * 100))
-            await writer.drain()
-            await asyncio.sleep(0)
+        await writer.drain()
+        await asyncio.sleep(60)
 
     model.scripts = [by_purpose(endless)]
     await (await bench.answerer(refine=10.0, deadline=30.0)).ask(QUESTION)

@@ -18,12 +18,18 @@ _RULES = (
 )
 
 
-class _Silent:
+class _Start:
+    """Reads until there is more than a query can need."""
+
+    def __init__(self) -> None:
+        self._size = 0
+
     def restart(self) -> None:
-        pass
+        self._size = 0
 
     def feed(self, text: str) -> bool:
-        return len(text) < 10 * MAX_QUERY
+        self._size += len(text)
+        return self._size < 10 * MAX_QUERY
 
 
 class Refiner:
@@ -40,7 +46,7 @@ class Refiner:
             return None, True
         messages: Sequence[Message] = [Message("system", _RULES), Message("user", redact(visible(question))[:2000])]
         try:
-            completion = await self._endpoint.attempt(messages, _Silent(), seconds=self._seconds)
+            completion = await self._endpoint.attempt(messages, _Start(), seconds=self._seconds)
         except ModelFailure:
             return None, True
         query = squeezed(visible(completion.text)).strip("\"'` ")[:MAX_QUERY]
