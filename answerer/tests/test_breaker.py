@@ -201,6 +201,24 @@ async def test_the_right_to_probe_is_given_back_by_its_holder_only_and_ends_by_i
         assert await shared.take_probe("other", 60.0)
 
 
+async def test_who_waited_while_another_replica_probed_does_not_probe_again(clock: HandClock) -> None:
+    class Shared(MemoryStore):
+        async def take_probe(self, token: str, seconds: float) -> bool:
+            if self.probe is None and not probed:
+                probed.append(token)
+                assert await outcome(first, fails) == "llm_unreachable"
+            return await super().take_probe(token, seconds)
+
+    probed: list[str] = []
+    async with Replicas(Shared(), clock) as replicas:
+        first, second = replicas.circuit(), replicas.circuit()
+        for _ in range(5):
+            await outcome(first, fails)
+        clock.time += timedelta(seconds=31)
+        assert await outcome(second, works) == "open"
+        assert len(probed) == 1
+
+
 async def test_a_cancelled_probe_leaves_the_way_free_for_the_next(store: object, clock: HandClock) -> None:
     async def hangs(_: bool) -> str:
         await asyncio.sleep(60)
