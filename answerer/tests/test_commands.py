@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cairn_answerer.alerts import label_values
-from cairn_answerer.commands import commands
+from cairn_answerer.commands import MAX_COMMANDS, commands
 from cairn_answerer.placeholders import fill
 from cairn_shared.api.ask import AskRequest
 
@@ -60,7 +60,8 @@ STEP = """1. Look at `df -h` and the word `postgresql.conf`, then:
 
 
 def test_commands_are_found_whole_and_output_is_not() -> None:
-    found = commands(STEP, {})
+    found, further = commands(STEP, {})
+    assert further == 0
     assert [(command.text, command.safety) for command in found] == [
         ("df -h", "read-only"),
         ("kubectl -n $NAMESPACE logs <pod> \\\n    --tail=100", "read-only"),
@@ -81,7 +82,21 @@ def test_commands_are_found_whole_and_output_is_not() -> None:
 
 
 def test_an_unclosed_fence_is_read_to_its_end() -> None:
-    assert [command.text for command in commands("```sh\nls -l\nrm x", {})] == ["ls -l", "rm x"]
+    assert [command.text for command in commands("```sh\nls -l\nrm x", {})[0]] == ["ls -l", "rm x"]
+
+
+def test_a_here_string_does_not_swallow_the_lines_below_it() -> None:
+    found, _ = commands('```sh\npsql <<< "SELECT 1"\nrm x\n```', {})
+    assert [(command.text, command.safety) for command in found] == [
+        ('psql <<< "SELECT 1"', "read-only"),
+        ("rm x", "destructive"),
+    ]
+
+
+def test_commands_that_are_too_many_to_be_labelled_are_counted() -> None:
+    step = "```sh\n" + "\n".join(f"rm file-{number}" for number in range(MAX_COMMANDS + 3)) + "\nrm file-1\n```"
+    labelled, further = commands(step, {})
+    assert (len(labelled), further) == (MAX_COMMANDS, 3)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +118,7 @@ def test_an_unclosed_fence_is_read_to_its_end() -> None:
     ],
 )
 def test_a_code_span_that_only_names_a_command_is_none(span: str, is_command: bool) -> None:
-    assert bool(commands(f"After a `{span}` by somebody, look.", {})) is is_command
+    assert bool(commands(f"After a `{span}` by somebody, look.", {})[0]) is is_command
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,10 @@ HOSTILE = {
     "heredocs": "cat <<EOF\n" * (SIZE // 10),
     "numbers": "1,000," * (SIZE // 6),
     "ignore": "ignore all " * (SIZE // 11),
+    "awk prints": "awk '" + "print " * (SIZE // 6),
+    "calls": "SELECT " + "f( " * (SIZE // 3),
+    "dotted names": "psql -c 'SELECT " + "a." * (SIZE // 2),
+    "one long name": "psql -c 'SELECT " + "a" * SIZE,
     "do if": "do if for " * (SIZE // 10),
 }
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import labelled_commands
 import pytest
 
 from cairn_answerer.safety import CHANGES, DESTRUCTIVE, READ_ONLY, Language, classify
@@ -62,6 +65,17 @@ kafka-consumer-groups --reset-offsets --to-earliest --group y --dry-run
 kill -0 1234
 timeout 5 nc -vz host 5432
 watch -n 5 kubectl get pods
+git branch -a
+git config --get user.name
+ceph osd tree
+curl -sG http://x/api/v1/query --data-urlencode 'query=up'
+curl -s -o /dev/null -w '%{http_code}' http://x
+echo ruok | nc localhost 2181
+diff <(ls a) <(ls b)
+command -v psql
+sqlite3 a.db .tables
+awk '$3 >= 1000 || $3 == 0 {print $1}' /etc/passwd
+sed 's/we/ew/g; /^#/d' f
 for h in a b; do ssh $h uptime; done
 echo hi > /dev/null
 ls 2>/dev/null
@@ -93,7 +107,6 @@ mysql -e "SET GLOBAL max_connections = 500"
 redis-cli CONFIG SET maxmemory 2gb
 redis-cli BGSAVE
 redis-cli SENTINEL FAILOVER mymaster
-redis-cli REPLICAOF NO ONE
 mongosh --eval 'rs.stepDown()'
 git push origin main
 git commit -m x
@@ -111,6 +124,16 @@ sysctl -w vm.swappiness=1
 kill -HUP 1
 echo 1 > /proc/sys/x
 some-unknown-tool --do
+git branch new
+git remote add a b
+ceph osd out 3
+amtool alert add x
+vault operator raft remove-peer x
+hostnamectl set-hostname x
+cockroach node drain 4
+echo 'SET a 1' | nc localhost 6379
+mysql -Nse 'SHOW PROCESSLIST' | awk '{print "KILL " $1 ";"}' | mysql
+mongosh --eval "$(cat x.js)"
 bash fix.sh
 make deploy
 apt-get install x
@@ -189,7 +212,37 @@ pg_resetwal /x
 pg_rewind --target-pgdata=/x --source-server="host=y"
 journalctl --vacuum-size=1G
 iptables -F
+bash <(curl -s http://x)
+case $x in a) rm -rf /x;; b) ls;; esac
+f() { rm -rf /x; }; f
+find . -exec sh -c 'rm "$1"' _ {} +
+sqlite3 a.db 'DROP TABLE x'
+command rm x
+vacuumlo shop
 """.strip().splitlines()
+
+
+def language_of(command: str) -> Language:
+    """A row of the list is a line of a shell unless it begins as a statement does."""
+    if re.match(r"(?:SELECT|EXPLAIN|WITH|ROLLBACK|COMMIT|CLONE)\b", command):
+        return "sql"
+    return "mongosh" if command.startswith("rs.") else "redis" if command.startswith("REPLICAOF") else "shell"
+
+
+@pytest.mark.parametrize(
+    ("label", "command"),
+    [
+        (label, line.replace("\\\\", "\\"))
+        for label, lines in (
+            (READ_ONLY, labelled_commands.READ_ONLY),
+            (CHANGES, labelled_commands.CHANGES_STATE),
+            (DESTRUCTIVE, labelled_commands.DESTRUCTIVE),
+        )
+        for line in lines.strip().splitlines()
+    ],
+)
+def test_the_list_written_without_the_rules(label: str, command: str) -> None:
+    assert classify(command, language_of(command)) == label
 
 
 @pytest.mark.parametrize("command", READS)
@@ -226,6 +279,19 @@ def test_destroys(command: str) -> None:
         ("db.c.drop()", "mongosh", DESTRUCTIVE),
         ("CONFIG GET maxmemory", "redis", READ_ONLY),
         ("GET a\nFLUSHDB", "redis", DESTRUCTIVE),
+        ("SELECT a, purge(x) AS n FROM t", "sql", CHANGES),
+        (
+            "WITH RECURSIVE t(a, b) AS (SELECT 1, 2), u(c) AS MATERIALIZED (SELECT 3) SELECT * FROM t, u",
+            "sql",
+            READ_ONLY,
+        ),
+        ("SELECT shop.lower(1)", "sql", CHANGES),
+        ("SELECT <function>(1)", "sql", CHANGES),
+        ("SELECT 'DROP TABLE ' || tablename FROM pg_tables \\gexec", "sql", DESTRUCTIVE),
+        ("\\copy t from 'x.csv'", "sql", CHANGES),
+        ("DO $$ BEGIN DELETE FROM t; END $$;", "sql", DESTRUCTIVE),
+        ("SELECT count(*) FILTER (WHERE x) OVER (PARTITION BY y) FROM t AS n (a, b)", "sql", READ_ONLY),
+        ("db['dropDatabase']()", "mongosh", CHANGES),
     ],
 )
 def test_statements_of_stores(command: str, language: Language, label: str) -> None:

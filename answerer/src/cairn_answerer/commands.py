@@ -13,7 +13,7 @@ from cairn_answerer.safety import KNOWN_PROGRAMS, Language, classify, looks_like
 from cairn_answerer.words import word_set
 from cairn_shared.api.ask import Command
 
-MAX_COMMANDS = 40
+MAX_COMMANDS = 400
 _LANGUAGES: Mapping[str, Language] = {
     **dict.fromkeys(word_set("bash sh shell zsh ksh console terminal shell-session shellsession"), "shell"),
     **dict.fromkeys(word_set("sql psql postgresql postgres mysql plpgsql pgsql"), "sql"),
@@ -28,27 +28,35 @@ _DOLLAR = re.compile(r"^\s*(?:\$|sh-[\d.]+[#$]|[\w.-]+@[\w.-]+[^$#\n]{0,40}[$#])
 _FIRST = re.compile(r"(?:\w+=\S*\s+)*(?:sudo\s+(?:-\w+\s+\S+\s+)?)?([\w./-]+)")
 _BLOCK = re.compile(r"(?:^|[;&|\n]|\bdo|\bthen|\belse)[ \t]*(do|done|if|fi|case|esac)(?![\w-])")
 _ELIDED = re.compile(r"\.{3}|…")
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)")
+_HEREDOC = re.compile(r"(?<!<)<<(?!<)-?\s*['\"]?(\w+)")
 
 
-def commands(step: str, values: Mapping[str, str]) -> list[Command]:
-    """All commands of a step in order, each once, with placeholders filled from `values`."""
-    return list(_commands(step, frozenset(values.items())))
+def commands(step: str, values: Mapping[str, str]) -> tuple[list[Command], int]:
+    """(the commands of a step, each once, with placeholders filled from `values`; how many more there are).
+
+    A step with more than `MAX_COMMANDS` is somebody's list: it is shown as it is, and the rest is said to have none.
+    """
+    labelled, further = _commands(step, frozenset(values.items()))
+    return list(labelled), further
 
 
 @lru_cache(maxsize=2048)
-def _commands(step: str, values: frozenset[tuple[str, str]]) -> tuple[Command, ...]:
+def _commands(step: str, values: frozenset[tuple[str, str]]) -> tuple[tuple[Command, ...], int]:
     """The same few steps are shown again and again, and reading their commands was a third of an answer's time."""
     known = dict(values)
     found: dict[str, Command] = {}
+    further: set[str] = set()
     for code in find_code(step):
         for text, language in _of_code(code):
+            if len(found) >= MAX_COMMANDS:
+                further.add(text)
+                continue
             filled = fill(text, known, variables=language == "shell")
-            if filled.text not in found and len(found) < MAX_COMMANDS:
+            if filled.text not in found:
                 found[filled.text] = Command(
                     text=filled.text, safety=classify(filled.text, language), unfilled=list(filled.unfilled)
                 )
-    return tuple(found.values())
+    return tuple(found.values()), len(further - found.keys())
 
 
 def language_of(text: str) -> Language | None:

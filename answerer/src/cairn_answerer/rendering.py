@@ -12,6 +12,8 @@ from cairn_shared.api.ask import Source
 
 def source(passage: Passage, *, cited: bool, values: Mapping[str, str]) -> Source:
     """One passage with all that an engineer needs to trust and to use it; `values` fill placeholders."""
+    # Events are reports, not instructions: nothing in them is offered to be run.
+    labelled, further = commands(passage.text, values) if passage.is_runbook else ([], 0)
     return Source(
         runbook_id=passage.runbook_id,
         kind=passage.kind,
@@ -27,8 +29,8 @@ def source(passage: Passage, *, cited: bool, values: Mapping[str, str]) -> Sourc
         cited=cited,
         score=passage.score,
         content=passage.text,
-        # Events are reports, not instructions: nothing in them is offered to be run.
-        commands=commands(passage.text, values) if passage.is_runbook else [],
+        commands=labelled,
+        unlabelled_commands=further,
     )
 
 

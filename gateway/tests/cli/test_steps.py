@@ -76,6 +76,11 @@ def test_a_long_command_is_given_by_its_beginning_but_a_filled_one_whole() -> No
     assert filled == ("destructive", long)
 
 
+def test_commands_without_a_label_are_counted() -> None:
+    many = {**source(1, "x", {"text": "ls -l", "safety": "read-only"}), "unlabelled_commands": 7}
+    assert ("not labelled", "7 further commands") in list(steps.notes(steps.Block("ls -l", (many,))))
+
+
 def test_a_person_sees_one_line_of_sources_for_each_runbook(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

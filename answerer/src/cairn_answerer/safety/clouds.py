@@ -34,6 +34,10 @@ _CLOUD_DESTROY_PREFIXES = (
     "drop",
     "release",
 )
+_CLOUD_CHANGE_PREFIXES = (
+    "create", "update", "modify", "put", "set", "add", "start", "stop", "run", "restart", "reboot", "reset", "attach",
+    "detach", "enable", "disable", "apply", "edit", "send", "resize", "scale", "restore", "import", "exec", "invoke",
+)  # fmt: skip
 
 
 def classify_cloud(words: Sequence[str]) -> Safety:
@@ -46,4 +50,10 @@ def classify_cloud(words: Sequence[str]) -> Safety:
     for verb in leading[:5]:
         if verb.startswith(_CLOUD_DESTROY_PREFIXES):
             return DESTRUCTIVE
-    return READ_ONLY if any(verb.startswith(_CLOUD_READ_PREFIXES) for verb in leading[:5]) else CHANGES
+    # The first verb counts: what follows it are names, which may begin like another one.
+    for place, verb in enumerate(leading[:5]):
+        if place and verb.startswith(_CLOUD_CHANGE_PREFIXES):
+            return CHANGES
+        if verb.startswith(_CLOUD_READ_PREFIXES):
+            return READ_ONLY
+    return CHANGES

@@ -8,22 +8,41 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _PLACEHOLDER = re.compile(r"<[A-Za-z][\w .:/-]{0,60}?>|\{\{[^{}\n]{0,80}\}\}")
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+_HEREDOC = re.compile(r"(?<!<)<<(?!<)-?\s*(['\"]?)(\w+)\1")
 _REDIRECT = re.compile(r"(?:\d|&)?>>?\|?\s*(&?[^\s;|&]+)")
 _STREAMS = re.compile(r"&\d|&-|/dev/(?:null|stdout|stderr|tty)")
 
 
 @dataclass(frozen=True)
 class Simple:
-    """One program with its words. `piped`: reads what the one before wrote. `writes`: files it redirects to."""
+    """One program with its words.
+
+    `piped`: reads what the one before wrote. `redirected`: reads a file. `body`: reads this text.
+    `writes`: files it redirects to.
+    """
 
     words: tuple[str, ...]
     piped: bool = False
     writes: tuple[str, ...] = ()
     body: str = ""
+    redirected: bool = False
+
+    @property
+    def fed(self) -> bool:
+        """Reads something that is not written here."""
+        return self.piped or self.redirected
+
+    def inside(self, wrapper: Simple) -> Simple:
+        """The same, as run by `wrapper`, whose input it reads: `kubectl exec -i pod -- psql < fix.sql`."""
+        return replace(
+            self,
+            piped=self.piped or wrapper.piped,
+            body=self.body or wrapper.body,
+            redirected=self.redirected or wrapper.redirected,
+        )
 
 
 def split(text: str) -> tuple[list[Simple], list[str]]:
@@ -68,7 +87,9 @@ def _substitutions(text: str) -> tuple[str, list[str]]:
             single = not single
         elif char == '"' and not single:
             double = not double
-        elif not single and (text.startswith("$(", position) or char == "`"):
+        elif not single and (
+            text.startswith("$(", position) or char == "`" or (not double and text.startswith(("<(", ">("), position))
+        ):
             end = _substitution_end(text, position)
             kept += (text[start:position], "SUBSTITUTION")
             inner.append(text[position + (1 if char == "`" else 2) : end])
@@ -124,7 +145,8 @@ def _substitution_end(text: str, start: int) -> int:
 
 
 def _simple(piece: str, piped: bool, body: str) -> Simple:
-    piece = piece.strip().strip("(){}").strip()
+    piece = piece.strip()
+    piece = piece if piece == "{}" else piece.strip("(){}").strip()
     bare = _outside_quotes(piece)
     writes = tuple(target for target in _REDIRECT.findall(bare) if not _STREAMS.fullmatch(target))
     try:
@@ -132,15 +154,27 @@ def _simple(piece: str, piped: bool, body: str) -> Simple:
     except ValueError:
         words = piece.split()
     kept: list[str] = []
-    skip = False
+    awaited = ""
+    inputs: list[str] = []
+    strings: list[str] = []
     for word in words:
-        if skip:
-            skip = False
-        elif re.fullmatch(r"(?:\d|&)?(?:>>?\|?|<)", word):
-            skip = True
+        here = re.match(r"0?<<<", word)
+        if awaited:
+            (strings if "<<<" in awaited else inputs if "<" in awaited else []).append(word)
+            awaited = ""
+        elif here and "<<<" in bare:
+            if word == here[0]:
+                awaited = word
+            else:
+                strings.append(word[here.end() :])
+        elif re.fullmatch(r"(?:\d|&)?(?:>>?\|?|<>?)", word):
+            awaited = word
         elif not re.match(r"(?:\d|&)?(?:>>?|<)[^<]", word) or not kept:
             kept.append(word)
-    return Simple(tuple(kept), piped, writes, body)
+        elif re.match(r"0?<[^<(&]", word):
+            inputs.append(word.lstrip("0<"))
+    read = any(name != "/dev/null" for name in inputs)
+    return Simple(tuple(kept), piped, writes, "\n".join([body, *strings]).strip("\n"), read)
 
 
 def _outside_quotes(text: str) -> str:

@@ -1,28 +1,37 @@
-"""SQL statements of PostgreSQL and MySQL: by first keyword, by functions with side effects, by a missing WHERE."""
+"""SQL statements of PostgreSQL and MySQL: by first keyword, by the functions they call, by a missing WHERE."""
 
 from __future__ import annotations
 
 import re
 
 from cairn_answerer.safety.level import CHANGES, DESTRUCTIVE, READ_ONLY, Safety, worst
+from cairn_answerer.safety.sql_functions import unknown_functions
 from cairn_answerer.words import word_set
 
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"--[^\n]*|/\*(?!!).*?\*/", re.DOTALL)
+_EXECUTED_COMMENT = re.compile(r"/\*!\d*(.*?)\*/", re.DOTALL)
 _STRING = re.compile(r"'(?:[^']|'')*'|\$\$.*?\$\$", re.DOTALL)
+_QUOTED_NAME = re.compile(r'"[^"]*"|`[^`]*`')
 _WORD = re.compile(r"[A-Za-z_]+")
 _DESTRUCTIVE_FUNCTIONS = re.compile(
     r"\b(?:pg_terminate_backend|pg_drop_replication_slot|pg_replication_origin_drop|pg_replication_slot_advance|lo_unlink"
-    r"|pg_file_unlink|dblink_exec|drop_chunks|rds_kill|rds_kill_query)\s*\(",
+    r"|pg_file_unlink|drop_chunks|rds_kill|rds_kill_query)\s*\(",
     re.IGNORECASE,
 )
-_CHANGING_FUNCTIONS = re.compile(
-    r"\b(?:pg_cancel_backend|pg_reload_conf|pg_rotate_logfile|pg_switch_wal|pg_switch_xlog|pg_promote|pg_create_\w+"
-    r"|pg_copy_\w+_slot|pg_wal_replay_(?:pause|resume)|pg_backup_(?:start|stop)|pg_start_backup|pg_stop_backup"
-    r"|pg_logical_emit_message|pg_advisory_\w*lock\w*|pg_stat_reset\w*|pg_stat_statements_reset|pg_replication_\w+_setup"
-    r"|pg_repack\w*|pg_prewarm|set_config|setval|nextval|lo_\w+|get_lock|release_lock|load_file|sleep|benchmark)\s*\(",
+_RUNS_ITS_STRINGS = re.compile(
+    r"^\s*(?:do|prepare|execute)\b|\b(?:query_to_xml\w*|cursor_to_xml\w*|dblink\w*|crosstab\w*|ts_stat|pg_background_launch"
+    r"|schedule|schedule_in_database|run_command_on_\w+)\s*\(|\\gexec\b",
     re.IGNORECASE,
 )
-_WRITES_INSIDE = re.compile(r"\b(?:insert\s+into|update\s+\w|merge\s+into|into\s+(?:outfile|dumpfile))", re.IGNORECASE)
+"""What runs text: `DO`, `query_to_xml('delete ...')`, `SELECT 'DROP ...' \\gexec`."""
+
+_META_WRITES = re.compile(r"\\(?:gexec|g[x]?\s+\S|!|o\b|w\b|i[r]?\b|copy|\.)")
+_EXPLAINS = re.compile(r"(?:explain|describe|desc)\s+(?:(?:verbose|extended|format\s*=\s*\w+)\s+)*", re.IGNORECASE)
+_RUNS_WHAT_IT_EXPLAINS = re.compile(r"\([^)]*\banaly[sz]e\b[^)]*\)|analy[sz]e\b", re.IGNORECASE)
+_EXPLAIN_OPTIONS = re.compile(r"\s*(?:(?:verbose|format\s*=\s*\w+)\s+)*", re.IGNORECASE)
+_WRITES_INSIDE = re.compile(
+    r"\b(?:insert\s+into|(?<!for )(?<!key )update\s+\w|merge\s+into|into\s+(?:outfile|dumpfile))", re.IGNORECASE
+)
 _DELETES_INSIDE = re.compile(r"\b(?:delete\s+from|truncate|drop\s+(?:table|database|schema|index))\b", re.IGNORECASE)
 _LOCKS = re.compile(r"\bfor\s+(?:no\s+key\s+)?(?:update|share)\b|\binto\s+\w", re.IGNORECASE)
 _ALTER_DROPS = re.compile(r"\b(?:drop|truncate|discard|exchange)\b", re.IGNORECASE)
@@ -43,7 +52,7 @@ _STATEMENTS = (
 )
 _SHORT = frozenset(["SHOW", "KILL", "VACUUM", "ANALYZE", "REINDEX"])
 _META_READS = re.compile(
-    r"\\(?:[dlzc]\S*|conninfo|x|timing|watch|q|h|\?|pset|g[x]?|echo|encoding|s[fv]?|G|prompt|set|errverbose)\b.*",
+    r"\\(?:d\S*|l\+?|z|c|connect|conninfo|x|timing|watch|q|h|\?|pset|g[x]?|echo|encoding|s[fv]?|G|prompt|set|errverbose)\b.*",
     re.DOTALL,
 )
 
@@ -60,15 +69,29 @@ def looks_like_sql(text: str) -> bool:
 
 
 def classify_sql(text: str) -> Safety:
-    """The most dangerous statement in `text`."""
-    bare = _STRING.sub("''", _COMMENT.sub(" ", text))
-    return worst(_statement(statement.strip()) for statement in bare.split(";") if statement.strip())
+    """The most dangerous statement in `text`, and in the strings that it runs as statements."""
+    text = _EXECUTED_COMMENT.sub(r" \1 ", text)
+    text = _COMMENT.sub(" ", text)
+    bare = _QUOTED_NAME.sub('"', _STRING.sub("''", text))
+    levels = [_statement(statement.strip()) for statement in bare.split(";") if statement.strip()]
+    if any(_RUNS_ITS_STRINGS.search(statement) for statement in bare.split(";")):
+        inside = [string.strip("'$") for string in _STRING.findall(text)]
+        levels += [worst([CHANGES, _inside(string), _destroys(string)]) for string in inside] or [CHANGES]
+    return worst(levels)
+
+
+def _destroys(string: str) -> Safety:
+    return DESTRUCTIVE if _first_word(string.strip()) in _DESTROYS else READ_ONLY
+
+
+def _first_word(text: str) -> str:
+    return (_WORD.match(text) or [""])[0].upper()
 
 
 def _statement(text: str) -> Safety:  # noqa: PLR0911 - a table with conditions
     if text.startswith("\\"):
-        return READ_ONLY if _META_READS.fullmatch(text) else CHANGES
-    word = (_WORD.match(text) or [""])[0].upper()
+        return CHANGES if _META_WRITES.match(text) or not _META_READS.fullmatch(text) else READ_ONLY
+    word = _first_word(text)
     inside = _inside(text)
     if word in _DESTROYS:
         return DESTRUCTIVE
@@ -78,13 +101,17 @@ def _statement(text: str) -> Safety:  # noqa: PLR0911 - a table with conditions
         return worst([CHANGES, DESTRUCTIVE if _ALTER_DROPS.search(text) else CHANGES])
     if word == "RESET":
         return DESTRUCTIVE if re.match(r"reset\s+(?:master|slave|replica|binary)", text, re.IGNORECASE) else CHANGES
-    if word == "EXPLAIN":
-        runs = re.match(r"explain\s*(?:\([^)]*\banaly[sz]e\b|analy[sz]e\b)", text, re.IGNORECASE)
-        return inside if runs else READ_ONLY
+    if word == "CLONE":
+        # MySQL's clone first drops everything that the recipient holds.
+        return DESTRUCTIVE if re.match(r"clone\s+instance", text, re.IGNORECASE) else CHANGES
+    if explains := _EXPLAINS.match(text):
+        return _explained(text[explains.end() :])
     if word == "START":
         return READ_ONLY if re.match(r"start\s+transaction", text, re.IGNORECASE) else CHANGES
+    if word in ("COMMIT", "ROLLBACK") and re.match(r"\w+\s+prepared\b", text, re.IGNORECASE):
+        return CHANGES
     if word == "COPY":
-        return READ_ONLY if re.search(r"\bto\s+stdout\b", text, re.IGNORECASE) else CHANGES
+        return worst([inside, READ_ONLY if re.search(r"\bto\s+stdout\b", text, re.IGNORECASE) else CHANGES])
     if word in ("VACUUM", "GRANT", "REVOKE"):
         return CHANGES
     if word in _READS:
@@ -92,9 +119,19 @@ def _statement(text: str) -> Safety:  # noqa: PLR0911 - a table with conditions
     return worst([CHANGES, inside])
 
 
+def _explained(text: str) -> Safety:
+    """EXPLAIN only plans; with ANALYZE it carries the statement out, whatever that is."""
+    runs = _RUNS_WHAT_IT_EXPLAINS.match(text)
+    if not runs:
+        return READ_ONLY
+    rest = text[runs.end() :]
+    options = _EXPLAIN_OPTIONS.match(rest)
+    return _statement(rest[options.end() if options else 0 :]) if rest.strip() else READ_ONLY
+
+
 def _inside(text: str) -> Safety:
     if _DESTRUCTIVE_FUNCTIONS.search(text) or _DELETES_INSIDE.search(text):
         return DESTRUCTIVE
-    if _CHANGING_FUNCTIONS.search(text) or _WRITES_INSIDE.search(text) or _LOCKS.search(text):
+    if _WRITES_INSIDE.search(text) or _LOCKS.search(text) or _META_WRITES.search(text):
         return CHANGES
-    return READ_ONLY
+    return CHANGES if next(unknown_functions(text), None) else READ_ONLY

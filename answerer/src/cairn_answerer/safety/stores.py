@@ -13,7 +13,7 @@ _REDIS_READS = word_set(
     "ROLE LASTSAVE MONITOR LLEN LRANGE LINDEX LPOS HGET HMGET HGETALL HKEYS HVALS HLEN HEXISTS HSCAN SCARD "
     "SMEMBERS SISMEMBER SSCAN ZCARD ZRANGE ZREVRANGE ZRANGEBYSCORE ZSCORE ZRANK ZCOUNT ZSCAN XLEN XRANGE "
     "XREVRANGE XINFO XPENDING XREAD PFCOUNT BITCOUNT OBJECT DUMP COMMAND LOLWUT WAIT HELLO AUTH SELECT QUIT "
-    "SUBSCRIBE PSUBSCRIBE PUBSUB TOUCH GEOPOS"
+    "SUBSCRIBE PSUBSCRIBE PUBSUB TOUCH GEOPOS EVAL_RO EVALSHA_RO FCALL_RO SORT_RO"
 )
 _REDIS_DESTROYS = word_set(
     "FLUSHALL FLUSHDB DEL UNLINK GETDEL SHUTDOWN DEBUG XTRIM XDEL LTRIM LREM SREM HDEL ZREM ZREMRANGEBYSCORE "
@@ -51,8 +51,11 @@ _REDIS_VALUED = word_set(
 _REDIS_CLUSTER_READS = frozenset({"check", "info", "help"})
 
 
-def classify_redis(words: Sequence[str]) -> Safety:
-    """The words after `redis-cli`, or of a line typed into it."""
+_LUA_CALL = re.compile(r"redis\.p?call\(\s*['\"]?(\w+)['\"]?(?:\s*,\s*['\"](\w+))?", re.IGNORECASE)
+
+
+def classify_redis(words: Sequence[str], fed: bool = False) -> Safety:
+    """The words after `redis-cli`, or of a line typed into it. `fed`: it reads its commands from something else."""
     if "--cluster" in words:
         place = words.index("--cluster")
         action = words[place + 1] if place + 1 < len(words) else ""
@@ -70,26 +73,42 @@ def classify_redis(words: Sequence[str]) -> Safety:
             skip = False
         elif not rest and word in _REDIS_MODES:
             return READ_ONLY
-        elif not rest and word in ("--pipe", "--eval", "--functions-rdb"):
+        elif not rest and word in ("--pipe", "--eval", "--rdb", "--functions-rdb"):
             return CHANGES
         elif not rest and word.startswith("-"):
             skip = word in _REDIS_VALUED
         else:
             rest.append(word.upper())
     if not rest:
-        return READ_ONLY  # an interactive session
+        return CHANGES if fed else READ_ONLY  # an interactive session
     return _redis(rest)
+
+
+def classify_typed_redis(text: str) -> Safety:
+    """Lines as they are typed into redis-cli."""
+    return worst(classify_redis(line.split()) for line in text.splitlines() if line.strip())
 
 
 def _redis(words: Sequence[str]) -> Safety:
     command, sub = words[0], words[1] if len(words) > 1 else ""
     if command in ("REPLICAOF", "SLAVEOF"):
-        # A server that becomes a replica throws its own data away.
-        return CHANGES if list(words[1:3]) == ["NO", "ONE"] else DESTRUCTIVE
+        # A server that becomes a replica throws its own data away; one that stops being one takes writes of its own,
+        # and either those or the old primary's are lost when the two are joined again.
+        return DESTRUCTIVE
+    if command in ("EVAL", "EVALSHA", "FCALL"):
+        calls = _LUA_CALL.findall(" ".join(words))
+        return worst([CHANGES, _named(words), *(_redis([name.upper(), other.upper()]) for name, other in calls)])
     if command == "CLUSTER" and sub == "FAILOVER":
         return DESTRUCTIVE if {"FORCE", "TAKEOVER"} & set(words) else CHANGES
+    return _named(words)
+
+
+def _named(words: Sequence[str]) -> Safety:
+    command, sub = words[0], words[1] if len(words) > 1 else ""
     if command in _REDIS_DESTROYS or sub in _REDIS_SUB_DESTROYS.get(command, ()):
         return DESTRUCTIVE
+    if command == "ACL" and list(words[1:3]) == ["LOG", "RESET"]:
+        return CHANGES
     if command in _REDIS_READS or sub in _REDIS_SUB_READS.get(command, ()):
         return READ_ONLY
     return CHANGES
@@ -112,7 +131,11 @@ def looks_like_redis(text: str) -> bool:
 _CALL = re.compile(r"\.?\b([A-Za-z_]\w*)\s*\(")
 _COMMAND = re.compile(r"\b(?:adminCommand|runCommand)\s*\(\s*\{?\s*[\"']?(\w+)")
 _SHOW = re.compile(r"\s*(?:show\s+\w+|use\s+[\w$-]+|exit|quit|it|help)\s*;?\s*", re.IGNORECASE)
-_STAGE_WRITES = re.compile(r"\$(?:out|merge)\b")
+_CHANGES_ANYWHERE = re.compile(r"\$(?:out|merge)\b|\brepair[\"']?\s*:\s*(?:true|1)\b|\]\s*\(")
+_FORCED = re.compile(r"\bforce[\"']?\s*:\s*(?:true|1)\b|\breconfigForPSASet\b")
+_NOT_SEEN = re.compile(r"=|^\s*(?:SUBSTITUTION|PLACEHOLDER|\$)")
+"""A script without a call that does something nevertheless, or is not written here: `--eval "$(cat x.js)"`."""
+
 _MONGO_DESTROYS = re.compile(
     r"(?:drop\w*|deleteOne|deleteMany|remove\w*|findOneAndDelete|shutdownServer|killOp|killAllSessions\w*|killSessions"
     r"|convertToCapped|cleanupOrphaned|emptycapped|shutdown|delete|logRotateAndDelete|resizeOplogAndTruncate)"
@@ -135,9 +158,11 @@ def classify_mongo(script: str) -> Safety:
         return READ_ONLY
     levels = [_mongo(name) for name in _CALL.findall(script)]
     levels += [_mongo(name) for name in _COMMAND.findall(script)]
-    if _STAGE_WRITES.search(script):
+    if _CHANGES_ANYWHERE.search(script):
         levels.append(CHANGES)
-    return worst(levels) if levels else CHANGES if "=" in script else READ_ONLY
+    level = worst(levels) if levels else CHANGES if _NOT_SEEN.search(script) else READ_ONLY
+    # A forced reconfiguration rolls back what only the left out members have.
+    return DESTRUCTIVE if level != READ_ONLY and _FORCED.search(script) else level
 
 
 def _mongo(name: str) -> Safety:

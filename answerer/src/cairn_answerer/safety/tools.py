@@ -29,12 +29,16 @@ class Tool:
     destroying_flags: frozenset[str] = frozenset()
     bare: Safety = READ_ONLY
     """Without a subcommand."""
+    lists: frozenset[str] = frozenset()
+    """Subcommands that are a look alone (`git branch`); with another word only as a pair of `reads` or with a flag of
+    `listing_flags`."""
+    listing_flags: frozenset[str] = frozenset()
 
 
 _KUBECTL = Tool(
     reads=_all(
         "api-resources, api-versions, cluster-info, completion, describe, diff, events, explain, get, kustomize, log, "
-        "logs, options, port-forward, project, projects, proxy, status, top, version, wait, whoami, adm inspect, adm "
+        "logs, options, port-forward, projects, proxy, status, top, version, wait, whoami, adm inspect, adm "
         "must-gather, adm node-logs, adm release, adm top, auth can-i, auth whoami, config current-context, config "
         "get-clusters, config get-contexts, config view, image info, plugin list, rollout history, rollout status"
     ),
@@ -96,11 +100,14 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "git": Tool(
         reads=_all(
-            "bisect-log, blame, branch, cat-file, config, count-objects, describe, diff, fsck, grep, help, log, "
-            "ls-files, ls-remote, ls-tree, merge-base, name-rev, reflog, remote, rev-list, rev-parse, shortlog, show, "
-            "stash-list, status, tag, version, whatchanged, notes show, remote -v, remote show, stash list, stash "
-            "show, worktree list"
+            "blame, cat-file, count-objects, describe, diff, fsck, grep, help, log, "
+            "ls-files, ls-remote, ls-tree, merge-base, name-rev, rev-list, rev-parse, shortlog, show, "
+            "status, version, whatchanged, notes show, reflog show, remote get-url, remote show, stash list, stash "
+            "show, "
+            "worktree list"
         ),
+        lists=_all("branch, config, reflog, remote, tag"),
+        listing_flags=_all("--contains, --get, --get-all, --list, --merged, --no-merged, --points-at, -l"),
         destroys=_all(
             "clean, filter-branch, filter-repo, prune, restore, rm, lfs prune, reflog delete, reflog expire, remote "
             "prune, stash clear, stash drop, worktree remove"
@@ -119,7 +126,7 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "etcdctl": Tool(
         reads=_all(
-            "check, get, version, watch, alarm list, endpoint hashkv, endpoint health, endpoint status, lease list, "
+            "get, version, alarm list, endpoint hashkv, endpoint health, endpoint status, lease list, "
             "member list, role get, role list, snapshot status, user get, user list"
         ),
         destroys=_all("compact, compaction, del, lease revoke, member remove, role delete, user delete"),
@@ -145,7 +152,7 @@ TOOLS: Mapping[str, Tool] = {
         destroying_flags=_all("-destroy"),
     ),
     "patronictl": Tool(
-        reads=_all("dsn, history, list, query, show-config, topology, version"),
+        reads=_all("dsn, history, list, show-config, topology, version"),
         destroys=_all("reinit, remove"),
         valued=_all("--config-file, --dcs-url, -c, -d"),
     ),
@@ -160,7 +167,8 @@ TOOLS: Mapping[str, Tool] = {
         valued=_all("--host, --port, --sleep, --socket, --user, -P, -S, -h, -i, -u"),
     ),
     "amtool": Tool(
-        reads=_all("alert, check-config, alert query, cluster show, config routes, config show, silence query"),
+        lists=_all("alert, config, silence"),
+        reads=_all("check-config, alert query, cluster show, config routes, config show, silence query"),
         valued=_all("--alertmanager.url"),
     ),
     "promtool": Tool(
@@ -182,23 +190,14 @@ TOOLS: Mapping[str, Tool] = {
         destroys=_all("autoremove, purge, remove"),
     ),
     "yum": Tool(
-        reads=_all("check-update, history, info, list, repolist, search"),
+        reads=_all("check-update, info, list, repolist, search, history list, history info"),
+        lists=_all("history"),
         destroys=_all("autoremove, erase, remove"),
     ),
     "dnf": Tool(
-        reads=_all("check-update, history, info, list, repolist, search"),
+        reads=_all("check-update, info, list, repolist, search, history list, history info"),
+        lists=_all("history"),
         destroys=_all("autoremove, erase, remove"),
-    ),
-    "ip": Tool(
-        reads=_all(
-            "-br, -s, a, addr, address, link, neigh, netns, r, route, rule, addr show, link show, neigh show, netns "
-            "list, route get, route show, rule show"
-        ),
-        destroys=_all(
-            "flush, addr del, addr delete, addr flush, link del, link delete, link flush, neigh del, neigh delete, "
-            "neigh flush, netns del, netns delete, netns flush, route del, route delete, route flush, rule del, rule "
-            "delete, rule flush"
-        ),
     ),
     "zfs": Tool(
         reads=_all("diff, get, list"),
@@ -210,8 +209,9 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "ceph": Tool(
         reads=_all(
-            "-s, -w, df, health, mgr, mon, osd, pg, quorum_status, status, version, versions, fs ls, fs status, "
-            "health detail, mgr dump, mon dump, mon stat, osd df, osd dump, osd ok-to-stop, osd perf, osd stat, osd "
+            "-s, -w, df, health, quorum_status, status, version, versions, fs ls, fs status, "
+            "health detail, mgr dump, mgr services, mon dump, mon stat, osd df, osd dump, osd ok-to-stop, osd perf, "
+            "osd stat, osd "
             "status, osd tree, pg dump, pg ls, pg stat"
         ),
         destroys=_all("purge, fs rm, osd destroy, osd lost, osd purge, osd rm, pg force_create_pg"),
@@ -232,7 +232,7 @@ TOOLS: Mapping[str, Tool] = {
         valued=_all("--host, --port, -h, -p, -pw, -u"),
     ),
     "vault": Tool(
-        reads=_all("list, read, status, version, kv get, kv list, operator raft, token lookup"),
+        reads=_all("list, read, status, version, kv get, kv list, token lookup"),
         destroys=_all("delete, kv delete, kv destroy, lease revoke, secrets disable, token revoke"),
     ),
     "argocd": Tool(
@@ -252,6 +252,10 @@ def classify_tool(tool: Tool, words: Sequence[str]) -> Safety:
     pair = " ".join(verbs[:2])
     if pair in tool.destroys or (pair not in tool.reads and verbs[0] in tool.destroys):
         return DESTRUCTIVE
+    if verbs[0] in tool.lists and pair not in tool.reads:
+        flags = {word.partition("=")[0] for word in words}
+        reads = not _flagged(words, tool) and (len(verbs) == 1 or bool(flags & tool.listing_flags))
+        return READ_ONLY if reads else DESTRUCTIVE if _flagged(words, tool) else CHANGES
     if pair in tool.reads or verbs[0] in tool.reads:
         # `git branch -D`: a look only without the flags that delete.
         return DESTRUCTIVE if tool is TOOLS["git"] and _flagged(words, tool) else READ_ONLY

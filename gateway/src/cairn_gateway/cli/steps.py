@@ -103,6 +103,8 @@ def notes(block: Block) -> Iterator[tuple[str, str]]:
             yield command["safety"], command["text"]
         elif command["safety"] != READ_ONLY:
             yield command["safety"], shortened(command["text"])
+    if further := sum(source.get("unlabelled_commands", 0) for source in block.sources):
+        yield "not labelled", f"{further} further commands"
     if unfilled := list(dict.fromkeys(name for command in commands for name in command.get("unfilled", []))):
         yield "fill in", ", ".join(unfilled)
 

@@ -76,6 +76,9 @@ class Source(BaseModel):
     score: float
     content: str | None = None
     commands: list[Command] = []
+    unlabelled_commands: Annotated[
+        int, Field(description="Further commands of the step, which are too many to be listed: they have no label.")
+    ] = 0
 
 
 class NearPage(BaseModel):
