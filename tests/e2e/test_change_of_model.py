@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from cairn_ingest_consumer.indexing import IndexDocuments
 from cairn_ingest_consumer.metrics import IngestMetrics, RebuildMetrics
 from cairn_ingest_consumer.model import Delivery
 from cairn_ingest_consumer.rebuild import Rebuild, RebuildPolicy
+from cairn_local.programs import python_module
 from cairn_retriever.app import create_app
 from cairn_retriever.settings import RetrieverSettings
 from cairn_shared.clock import SystemClock
@@ -55,7 +55,7 @@ async def bfloat16_embedder() -> AsyncIterator[str]:
         "OMP_NUM_THREADS": "1",
         "LOG_LEVEL": "WARNING",
     }
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "cairn_embedder", env=environment)
+    process = await asyncio.create_subprocess_exec(*python_module("cairn_embedder"), env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
         async with httpx.AsyncClient() as client, asyncio.timeout(90):

@@ -6,7 +6,6 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -17,6 +16,7 @@ import httpx
 import pytest
 
 from cairn_local.migrate import create_topics
+from cairn_local.programs import python_module
 from cairn_local.testservers import TestServers
 from cairn_shared.settings import KafkaSettings, MongoSettings
 
@@ -139,7 +139,7 @@ def cairn(forge: Forge, start_cairn: StartCairn) -> Iterator[Cairn]:
 def _process(module: str, environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", module], env={**os.environ, **environment}, stdout=out, stderr=subprocess.STDOUT
+            [*python_module(module)], env={**os.environ, **environment}, stdout=out, stderr=subprocess.STDOUT
         )
     try:
         yield process

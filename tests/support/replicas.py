@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import psutil
 from whole_stack import Stack, until
 
 from cairn_local.ports import free_port
+from cairn_local.programs import python_module
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def start(stack: Stack, service: str, cleanup: ExitStack, **settings: str) -> Re
     environment = psutil.Process(stack.state()[service]["pid"]).environ()
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", f"cairn_{service}"],
+        [*python_module(f"cairn_{service}")],
         env=environment | {"PORT": str(port)} | settings,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -59,3 +59,14 @@ def run(step: object) -> None:
 def append(file: Path, text: str) -> None:
     with file.open("a") as opened:
         opened.write(text)
+
+
+def test_the_reason_of_an_end_is_an_error_and_the_last_line_of_a_traceback() -> None:
+    lines = [
+        '{"level": "info", "event": "starting"}',
+        '{"level": "error", "event": "no stack", "reason": "postgres: no disk"}',
+        '{"level": "critical", "event": "crashed", "exception": "Traceback ...\\n  File x\\nValueError: no"}',
+    ]
+    assert logs.reasons(lines) == ["no stack: postgres: no disk", "crashed: ValueError: no"]
+    assert logs.reasons(["Traceback (most recent call last):", "  File x, line 1", "KeyError: 3"]) == ["KeyError: 3"]
+    assert logs.reasons([lines[0]]) == ["it was killed, or ended without a word"]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pydantic import SecretStr
 
 from cairn_local import migrate
 from cairn_local.migrate import TopicPolicy, create_topics, topics
+from cairn_local.programs import python_module
 from cairn_local.testservers import TestServers
 from cairn_shared.events import TOPICS, dead_letter_topic
 from cairn_shared.settings import KafkaSettings
@@ -79,9 +79,7 @@ async def test_the_database_is_created_and_two_jobs_at_once_do_it_once(test_serv
 
 
 def run_job(**env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cairn_local.migrate"], env=env, capture_output=True, text=True, timeout=60
-    )
+    return subprocess.run([*python_module("cairn_local.migrate")], env=env, capture_output=True, text=True, timeout=60)
 
 
 def test_the_job_runs_from_environment_variables_and_names_one_that_is_missing(

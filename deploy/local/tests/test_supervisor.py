@@ -15,11 +15,13 @@ import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
-from cairn_local import launch, state
+from cairn_local import launch, services, state
 from cairn_local.__main__ import app
 from cairn_local.home import Home
 from cairn_local.ports import free_port
+from cairn_local.programs import python_module
 from cairn_local.state import StackState
+from cairn_local.stores import containers, mongo
 
 STAND_IN = Path(__file__).with_name("stand_in_stack.py")
 
@@ -153,7 +155,44 @@ def test_a_process_that_cannot_start_ends_the_stack_with_its_own_words(stack: St
     assert "the disk is on fire" in failed.detail
     assert {process.pid for process in failed.processes.values()} == {None}
     with pytest.raises(launch.LaunchError, match="the disk is on fire"):
-        launch.wait_ready(stack.home, lambda _: None, supervisor.pid)
+        launch.wait_ready(stack.home, lambda _: None, launch.Detached(supervisor.pid))
+
+
+def test_no_file_of_the_current_folder_is_imported_by_what_up_starts(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "somewhere"
+    folder.mkdir()
+    ran = folder / "ran"
+    for name in ("grp", "cairn_local", "cairn_gateway", "typer", "json"):
+        (folder / f"{name}.py").write_text(f"open({str(ran)!r}, 'w'); raise SystemExit('foreign code')")
+    monkeypatch.chdir(folder)
+    for module in ("cairn_local", "cairn_gateway.cli", "secantus"):
+        done = subprocess.run([*python_module(module), "--help"], capture_output=True, text=True)
+        assert "foreign code" not in done.stderr
+    assert not ran.exists()
+    # Everything that the stack starts is started in this way.
+    for server in (services.gateway(1, {}), mongo.server(tmp_path, 1), containers.mongo(1)):
+        assert server.program.argv[1:3] == ("-P", "-m")
+
+
+def test_a_supervisor_that_ends_early_leaves_its_reason_not_its_log(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.home.create()
+    stack.home.log("supervisor").write_text('{"level": "error", "event": "of an earlier start"}\n')
+    monkeypatch.setenv("CAIRN_HOME", str(stack.home.root))
+    monkeypatch.setattr(
+        launch,
+        "python_module",
+        lambda _: (
+            *(sys.executable, "-c"),
+            'print(\'{"level": "debug", "event": "of no use"}\', flush=True); import the_missing_module; ',
+        ),
+    )
+    with pytest.raises(launch.LaunchError) as ended:
+        launch.wait_ready(stack.home, lambda _: None, launch.detach(stack.home))
+    assert str(ended.value) == ("the supervisor ended:\n  ModuleNotFoundError: No module named 'the_missing_module'")
 
 
 def test_a_second_up_says_that_it_runs_and_a_second_supervisor_refuses(stack: Stack) -> None:

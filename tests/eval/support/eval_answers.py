@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +14,7 @@ from eval_index import Servers
 from eval_sets import Question
 
 from cairn_local.ports import free_port
+from cairn_local.programs import python_module
 from cairn_shared.api.ask import AskResponse
 
 READY_SECONDS = 60.0
@@ -37,7 +37,7 @@ def answerer(servers: Servers, dsn: str, logs: Path) -> Iterator[str]:
 def _process(module: str, port: int, environment: dict[str, str], logs: Path) -> Iterator[None]:
     with (logs / f"{module}.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [*python_module(module)],
             env={**os.environ, **environment, "PORT": str(port)},
             stdout=log,
             stderr=subprocess.STDOUT,

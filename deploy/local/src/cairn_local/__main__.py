@@ -187,9 +187,9 @@ def _tell_differing(running: state.StackState) -> None:
         )
 
 
-def _await(stack: Home, progress: screen.Progress, pid: int | None) -> None:
+def _await(stack: Home, progress: screen.Progress, started: launch.Detached | None) -> None:
     try:
-        current = launch.wait_ready(stack, progress, pid)
+        current = launch.wait_ready(stack, progress, started)
     except launch.LaunchError as exc:
         err.print("[red]Cairn could not be started.[/]", end=" ")
         err.print(str(exc), markup=False, highlight=False)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import psutil
 
 from cairn_local import leftovers, logs, state
 from cairn_local.home import Home
+from cairn_local.programs import python_module
 from cairn_local.state import StackState
 
 PAUSE = 0.1
@@ -26,14 +27,23 @@ class LaunchError(RuntimeError):
     """The stack did not come up, or did not go down; the text says why."""
 
 
-def detach(home: Home) -> int:
-    """Start a supervisor in a session of its own. Returns its pid."""
+@dataclass(frozen=True)
+class Detached:
+    """A supervisor in the background: its pid, and where in the log its own lines begin."""
+
+    pid: int
+    log_start: int = 0
+
+
+def detach(home: Home) -> Detached:
+    """Start a supervisor in a session of its own."""
     home.create()
     log = home.log("supervisor")
     logs.rotate(log)
     with log.open("ab") as output:
+        log_start = output.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "cairn_local", "supervise"],
+            [*python_module("cairn_local"), "supervise"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -41,22 +51,23 @@ def detach(home: Home) -> int:
             start_new_session=True,
         )
     process.returncode = 0  # it outlives this process on purpose
-    return process.pid
+    return Detached(process.pid, log_start)
 
 
-def wait_ready(home: Home, watch: Watch, pid: int | None = None, timeout: float = 300.0) -> StackState:
+def wait_ready(home: Home, watch: Watch, started: Detached | None = None, timeout: float = 300.0) -> StackState:
     """Follow the supervisor until the stack is ready.
 
     Args:
         home: The stack's folder.
         watch: Told every state.
-        pid: The supervisor that was just started; None: whichever has the lock.
+        started: The supervisor that was just started; None: whichever has the lock.
         timeout: Seconds.
 
     Raises:
         LaunchError: it failed, was stopped, or took longer than `timeout`.
     """
     deadline = time.monotonic() + timeout
+    pid = started.pid if started else None
     while time.monotonic() < deadline:
         current = state.load(home.state)
         if pid is None or current.pid == pid:
@@ -71,8 +82,8 @@ def wait_ready(home: Home, watch: Watch, pid: int | None = None, timeout: float 
             after = state.load(home.state)
             if after.phase == "failed" and after.pid == (pid or after.pid):
                 raise LaunchError(after.detail)
-            lines = logs.tail(home.log("supervisor"), 12)
-            raise LaunchError("\n  ".join(["the supervisor ended", *lines]))
+            lines = logs.tail(home.log("supervisor"), 400, started.log_start if started else 0)
+            raise LaunchError("\n  ".join(["the supervisor ended:", *logs.reasons(lines)]))
         time.sleep(PAUSE)
     raise LaunchError(f"the stack was not ready after {timeout:.0f} s; `cairn-local status` shows what is missing")
 

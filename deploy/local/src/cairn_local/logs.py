@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,26 @@ def tail(path: Path, lines: int, start: int = 0) -> list[str]:
     except FileNotFoundError:
         return []
     return found[-lines:] if lines > 0 else []
+
+
+def reasons(lines: Sequence[str], most: int = 3) -> list[str]:
+    """Why a process ended, from its last log lines: errors, else warnings, else what was not written as a log line.
+
+    A traceback is given by its last line, which holds the exception.
+    """
+    by_level: dict[str, list[str]] = {"error": [], "warning": [], "plain": []}
+    for line in lines:
+        try:
+            record = json.loads(line)
+            level, text = str(record["level"]), str(record["event"])
+        except (ValueError, KeyError, TypeError):
+            if line.strip() and not line.startswith((" ", "Traceback", "During handling", "The above exception")):
+                by_level["plain"].append(line)
+            continue
+        why = record.get("reason") or str(record.get("exception", "")).strip().rpartition("\n")[2]
+        by_level.setdefault({"critical": "error"}.get(level, level), []).append(f"{text}: {why}" if why else text)
+    found = [*by_level["plain"], *by_level["error"]] or by_level["warning"]
+    return found[-most:] or ["it was killed, or ended without a word"]
 
 
 def rotate(path: Path, limit: int = LIMIT_BYTES) -> bool:

@@ -17,6 +17,15 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
+def python_module(name: str) -> tuple[str, ...]:
+    """The words that run a Python module as a program.
+
+    With `-P`: `-m` alone puts the current folder first on the path, so that whatever stands in the folder in which
+    somebody types `cairn-local up` would be imported (a `grp.py` there ended every start).
+    """
+    return (sys.executable, "-P", "-m", name)
+
+
 @dataclass(frozen=True)
 class Program:
     """What to run. `env` is added to the environment of the parent; a value of None takes a name out of it."""

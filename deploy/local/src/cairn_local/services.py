@@ -1,12 +1,11 @@
-"""Cairn's own processes as programs: `python -m cairn_X`, configured by environment variables."""
+"""Cairn's own processes as programs: `python -P -m cairn_X`, configured by environment variables."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 from cairn_local import probes
-from cairn_local.programs import Program, Server
+from cairn_local.programs import Program, Server, python_module
 
 HOST = "127.0.0.1"
 
@@ -17,7 +16,7 @@ def service(name: str, module: str, port: int, env: Mapping[str, str | None]) ->
     return Server(
         program=Program(
             name=name,
-            argv=(sys.executable, "-m", module),
+            argv=python_module(module),
             env={"HOST": HOST, "PORT": str(port), "PYTHONUNBUFFERED": "1", **env},
         ),
         probe=lambda: probes.http(f"{address}/health/ready"),

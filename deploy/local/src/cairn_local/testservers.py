@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from pydantic import SecretStr
 from cairn_local import backends, migrate, probes
 from cairn_local.locks import locked
 from cairn_local.ports import free_port
-from cairn_local.programs import Server
+from cairn_local.programs import Server, python_module
 
 TEMPLATE = "cairn_template"
 PREFIX = "cairn-tests-"
@@ -136,7 +135,7 @@ class TestServers:
         for name, value in program.env.items():
             if value is None:
                 environment.pop(name, None)
-        command = [sys.executable, "-m", "cairn_local.leash", "--owner", str(self.owner)]
+        command = [*python_module("cairn_local.leash"), "--owner", str(self.owner)]
         command += ["--remove", str(self.folder), "--stop-signal", str(int(program.stop_signal)), "--grace", "8"]
         command += ["--user", program.user] if program.user else []
         command += ["--cwd", str(program.cwd)] if program.cwd else []

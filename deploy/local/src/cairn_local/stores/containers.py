@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cairn_local import probes
-from cairn_local.programs import Program, Server
+from cairn_local.programs import Program, Server, python_module
 from cairn_local.stores.postgres import dsn
 
 
@@ -135,7 +135,7 @@ def kafka(port: int) -> Server:
 def _program(name: str, port: int, password: str = "") -> Program:
     return Program(
         name=name,
-        argv=(sys.executable, "-m", "cairn_local.stores.containers", name, str(port)),
+        argv=(*python_module("cairn_local.stores.containers"), name, str(port)),
         env={"STORE_PASSWORD": password, "TESTCONTAINERS_RYUK_DISABLED": "true"},
     )
 

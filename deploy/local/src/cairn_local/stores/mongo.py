@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from cairn_local import probes
 from cairn_local.home import private_folder
-from cairn_local.programs import Program, Server
+from cairn_local.programs import Program, Server, python_module
 
 
 def server(data: Path, port: int) -> Server:
@@ -23,7 +22,7 @@ def server(data: Path, port: int) -> Server:
         program=Program(
             name="mongo",
             argv=(
-                *(sys.executable, "-m", "secantus", "--config", str(configuration)),
+                *(*python_module("secantus"), "--config", str(configuration)),
                 *("--host", "127.0.0.1", "--port", str(port), "--storage-path", str(data / "storage")),
                 *("--cache-size", "256M", "--log-level", "WARNING"),
                 # Without it a SIGKILL loses up to a second of acknowledged writes (tried); with it, none.
