@@ -111,6 +111,9 @@ def test_the_alert_can_come_from_a_file_or_stdin_and_makes_the_question(
     assert last_body(gateway) == {"question": "RedisDown: it is down", "alert": expected}
     cairn("ask", "what first?", "--alert", "-", stdin=json.dumps(alert))
     assert last_body(gateway) == {"question": "what first?", "alert": expected}
+    webhook = {"commonLabels": {"namespace": "prod"}, "alerts": [{"status": "resolved", "labels": {}}, alert]}
+    cairn("ask", "what first?", "--alert", "-", stdin=json.dumps(webhook))
+    assert last_body(gateway)["alert"]["labels"] == {"namespace": "prod", "alertname": "RedisDown"}
 
 
 @pytest.mark.parametrize(

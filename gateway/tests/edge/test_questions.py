@@ -241,3 +241,41 @@ async def test_an_alert_as_alertmanager_writes_it_has_its_name_from_its_labels(
     assert answer.status_code == 200, answer.text
     asked = upstream.asked[-1]["alert"]
     assert (asked["name"], asked["runbook_url"]) == ("RedisDown", "https://runbooks/redis")
+
+
+WEBHOOK = {
+    "version": "4",
+    "status": "firing",
+    "commonLabels": {"alertname": "RedisDown", "namespace": "prod"},
+    "commonAnnotations": {"runbook_url": "https://runbooks/redis"},
+    "alerts": [
+        {"status": "resolved", "labels": {"alertname": "RedisDown", "pod": "redis-0"}},
+        {
+            "status": "firing",
+            "labels": {"alertname": "RedisDown", "pod": "redis-1"},
+            "annotations": {"summary": "down"},
+        },
+    ],
+}
+
+
+async def test_a_whole_webhook_body_is_taken_as_its_first_firing_alert(
+    client: httpx.AsyncClient, upstream: Upstream
+) -> None:
+    answer = await client.post("/ask", json={"question": "what now?", "alert": WEBHOOK})
+    assert answer.status_code == 200, answer.text
+    asked = upstream.asked[-1]["alert"]
+    assert asked["labels"] == {"alertname": "RedisDown", "namespace": "prod", "pod": "redis-1"}
+    assert (asked["name"], asked["runbook_url"]) == ("RedisDown", "https://runbooks/redis")
+    assert asked["annotations"]["summary"] == "down"
+
+
+@pytest.mark.parametrize("alert", [{}, {"labels": {}}, {"receiver": "pager"}, {"alerts": []}, {"name": ""}])
+async def test_an_alert_that_says_nothing_is_refused_by_name(client: httpx.AsyncClient, alert: dict[str, Any]) -> None:
+    answer = await client.post("/ask", json={"question": "what now?", "alert": alert})
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["field"] == "alert"
+    assert error["message"].startswith(
+        ("has no name, labels, annotations or runbook_url: give", "the list holds no alert")
+    )

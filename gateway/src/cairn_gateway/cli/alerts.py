@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from cairn_gateway.cli.exits import Rejected
+from cairn_shared.alerts import WITHOUT_USE, one_alert
 
 Alert = dict[str, Any]
 
@@ -22,13 +23,10 @@ def parse_alert(text: str) -> Alert:
         value = json.loads(text)
     except ValueError as exc:
         raise Rejected(f"alert: not JSON ({exc})") from exc
-    if isinstance(value, dict) and isinstance(value.get("alerts"), list):
-        value = value["alerts"]
-    if isinstance(value, list):
-        alerts = [item for item in value if isinstance(item, dict)]
-        if not alerts:
-            raise Rejected("alert: the list holds no alert")
-        value = next((alert for alert in alerts if _state(alert) in {"firing", "active"}), alerts[0])
+    try:
+        value = one_alert(value)
+    except ValueError as exc:
+        raise Rejected(f"alert: {exc}") from exc
     if not isinstance(value, dict):
         raise Rejected("alert: must be a JSON object")
     labels, annotations = _strings(value, "labels"), _strings(value, "annotations")
@@ -38,8 +36,8 @@ def parse_alert(text: str) -> Alert:
         "annotations": annotations,
         "runbook_url": value.get("runbook_url") or annotations.get("runbook_url"),
     }
-    if not alert["name"] and not alert["runbook_url"] and not labels:
-        raise Rejected("alert: has neither a name, labels nor a runbook_url")
+    if not any(alert.values()):
+        raise Rejected(f"alert: {WITHOUT_USE}")
     return {name: member for name, member in alert.items() if member}
 
 
@@ -49,11 +47,6 @@ def question_for(alert: Alert) -> str:
     text = annotations.get("description") or annotations.get("summary") or annotations.get("message")
     parts = [str(part) for part in (alert.get("name"), text) if part]
     return ": ".join(parts) or str(alert.get("runbook_url") or " ".join(alert.get("labels", {}).values()))
-
-
-def _state(alert: Alert) -> str:
-    status = alert.get("status")
-    return str(status.get("state") if isinstance(status, dict) else status or "firing")
 
 
 def _strings(value: Alert, member: str) -> dict[str, str]:

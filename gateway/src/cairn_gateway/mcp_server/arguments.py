@@ -46,7 +46,7 @@ class AskArguments(Arguments):
     def request(self) -> AskRequest:
         """The request to the gateway."""
         alert = None
-        if self.alert_name is not None or self.alert_labels or self.runbook_url is not None:
+        if self.alert_name or self.alert_labels or self.runbook_url:
             alert = AlertContext(name=self.alert_name, labels=self.alert_labels or {}, runbook_url=self.runbook_url)
         return AskRequest(question=self.question, alert=alert, k=self.k, filters=SearchFilters(service=self.service))
 

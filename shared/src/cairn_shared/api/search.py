@@ -6,7 +6,9 @@ import uuid
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from cairn_shared.alerts import WITHOUT_USE, one_alert
 from cairn_shared.api.fields import MAX_TEXT, WITHOUT_NUL, Moment, Text
 
 MAX_QUERY_CHARACTERS = MAX_TEXT
@@ -35,7 +37,7 @@ class SearchFilters(BaseModel):
 
 
 class AlertContext(BaseModel):
-    """The alert somebody was paged for, as Alertmanager describes it."""
+    """The alert somebody was paged for, as Alertmanager describes it; the whole body of its webhook is taken too."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -43,6 +45,21 @@ class AlertContext(BaseModel):
     labels: dict[Text, Text] = {}
     annotations: dict[Text, Text] = {}
     runbook_url: Annotated[str, Field(max_length=2000), WITHOUT_NUL] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _out_of_a_webhook(cls, value: Any) -> Any:
+        try:
+            return one_alert(value)
+        except ValueError as exc:
+            raise PydanticCustomError("no_alert", "{why}", {"why": str(exc)}) from exc
+
+    @model_validator(mode="after")
+    def _useful(self) -> Self:
+        """An alert that says nothing would be ignored without a word."""
+        if not (self.name or self.labels or self.annotations or self.runbook_url):
+            raise PydanticCustomError("empty_alert", "{why}", {"why": WITHOUT_USE})
+        return self
 
     @model_validator(mode="after")
     def _named_by_its_labels(self) -> Self:
