@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cairn_gateway import command_notes
+
 Json = dict[str, Any]
 
-READ_ONLY = "read-only"
 _SECTION = re.compile(r"(?: \([^\n]*\))?\s*")
 
 
@@ -86,33 +86,8 @@ class Desk:
 
 
 def notes(block: Block) -> Iterator[tuple[str, str]]:
-    """Safety and text of what to say below a part: read-only commands as a number, every other one by its beginning.
-
-    A command that does not stand in the text as it is (a claim leaves it out, or a value of the alert was filled in)
-    is given whole.
-    """
-    commands: list[Json] = [command for source in block.sources for command in source.get("commands", [])]
-    flat = _flat(block.text)
-    as_written = [command for command in commands if _flat(command["text"]) in flat]
-    count = Counter(command["safety"] for command in as_written)[READ_ONLY]
-    if count:
-        every = count == len(commands)
-        yield READ_ONLY, ("the command" if count == 1 else "all commands") if every else f"{count} of {len(commands)}"
-    for command in commands:
-        if command not in as_written:
-            yield command["safety"], command["text"]
-        elif command["safety"] != READ_ONLY:
-            yield command["safety"], shortened(command["text"])
-    if further := sum(source.get("unlabelled_commands", 0) for source in block.sources):
-        yield "not labelled", f"{further} further commands"
-    if unfilled := list(dict.fromkeys(name for command in commands for name in command.get("unfilled", []))):
-        yield "fill in", ", ".join(unfilled)
-
-
-def shortened(text: str, characters: int = 100) -> str:
-    """The beginning of a command on one line."""
-    flat = _flat(text)
-    return flat if len(flat) <= characters else flat[: characters - 1] + "…"
+    """Safety and text of what to say below a part."""
+    return command_notes.notes(block.text, block.sources)
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -124,7 +99,3 @@ def ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
+from cairn_gateway.command_notes import with_notes
 from cairn_gateway.compat.conversation import ChatMessage, plain_text, question_of
 from cairn_gateway.compat.errors import UnknownModel
 from cairn_gateway.drafts import reject_nul
-from cairn_shared.api.ask import AnswerMode, AskRequest, AskResponse, Claim, Freshness, Source
+from cairn_shared.api.ask import AnswerMode, AskRequest, AskResponse, Claim, Freshness, NearPage, Source
 from cairn_shared.errors import InvalidInput
 from cairn_shared.events import first_error
 
@@ -63,6 +64,7 @@ class Evidence(BaseModel):
     claims: list[Claim]
     dropped_claims: int
     sources: list[Source]
+    nearest: list[NearPage]
     freshness: Freshness
     timings: dict[str, float]
     request_id: str | None
@@ -75,7 +77,7 @@ class Evidence(BaseModel):
 
 
 class AssistantMessage(BaseModel):
-    """The answer's text with its markers, `[Title, Step N]`."""
+    """The answer's text with its markers, `[Title, Step N]`, and below it the labels of its commands."""
 
     role: Literal["assistant"] = "assistant"
     content: str
@@ -134,11 +136,12 @@ def to_completion(
     answer: AskResponse, *, completion_id: str, created: int, question: str, prompt_tokens: int
 ) -> ChatCompletion:
     """`answer` as a completion; `created` is a Unix time in seconds."""
+    text = with_notes(answer)
     return ChatCompletion(
         id=completion_id,
         created=created,
-        choices=[Choice(message=AssistantMessage(content=answer.answer))],
-        usage=usage_of(prompt_tokens, answer.answer),
+        choices=[Choice(message=AssistantMessage(content=text))],
+        usage=usage_of(prompt_tokens, text),
         cairn=Evidence.of(question, answer),
     )
 

@@ -2,7 +2,7 @@
 
 What is sent cannot be taken back. Claims go out as they pass their checks; where the whole answer turns out another
 one (`restart`, or excerpts after all), the stream says so and gives the whole answer. The text of a stream without
-that is exactly `AskResponse.answer`.
+that is exactly the text of a completion.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Literal
 import orjson
 from pydantic import BaseModel
 
+from cairn_gateway.command_notes import with_notes
 from cairn_gateway.compat.chat import MODEL, Evidence, Usage, usage_of
 from cairn_gateway.compat.errors import INTERNAL, error_of
 from cairn_gateway.sse import Frame
@@ -154,10 +155,11 @@ class ChunkWriter:
 
     def _done(self, answer: AskResponse) -> bytes:
         self.over = True
-        written = self._text(self._transcript.whole(answer.answer))
+        text = with_notes(answer)
+        written = self._text(self._transcript.whole(text))
         written += self._chunk(Delta(), finish_reason="stop", cairn=Evidence.of(self._question, answer))
         if self._include_usage:
-            usage = usage_of(self._prompt_tokens, answer.answer)
+            usage = usage_of(self._prompt_tokens, text)
             written += self._written(Chunk(id=self._id, created=self._created, choices=[], usage=usage))
         return written + END
 

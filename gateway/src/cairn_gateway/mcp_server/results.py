@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, Field
 
+from cairn_gateway.command_notes import with_notes
 from cairn_gateway.schemas.runbooks import RunbookView
 from cairn_shared.api.ask import AskResponse, Source
 from cairn_shared.api.search import Hit, SearchResponse
@@ -60,20 +61,9 @@ class Found(BaseModel):
 
 def answer_text(answer: AskResponse) -> str:
     """The answer, what it lacks, the commands of the cited steps with their labels, and where those steps are."""
-    parts = [answer.answer]
-    if answer.degraded:
-        parts.append(f"Not the best possible answer: {answer.degraded_reason or 'degraded'} (mode {answer.mode}).")
-    parts += [
-        f"{pending.runbook_id} was answered from at revision {pending.indexed_revision}; "
-        f"revision {pending.latest_revision} is on its way into the index."
-        for pending in answer.freshness.pending
-    ]
+    text = with_notes(answer)
     cited = [source for source in answer.sources if source.cited]
-    if commands := [line for source in cited for line in _commands(source)]:
-        parts.append("Commands of the cited steps:\n" + "\n".join(commands))
-    if cited:
-        parts.append("Cited:\n" + "\n".join(f"- {_place(source)}" for source in cited))
-    return "\n\n".join(parts)
+    return "\n\n".join([text, "Cited:\n" + "\n".join(f"- {_place(source)}" for source in cited)]) if cited else text
 
 
 def found_text(found: Found) -> str:
@@ -110,14 +100,6 @@ def runbook_text(runbook: RunbookView) -> str:
             parts.append(f"## {section}")
         parts.append(f"### Step {step.number}\n{step.body}")
     return "\n\n".join(parts)
-
-
-def _commands(source: Source) -> list[str]:
-    lines = []
-    for command in source.commands:
-        unfilled = f" (fill in: {', '.join(command.unfilled)})" if command.unfilled else ""
-        lines.append(f"- {command.safety}, step {source.step} of {source.title}: {command.text}{unfilled}")
-    return lines
 
 
 def _place(source: Source) -> str:

@@ -49,7 +49,10 @@ async def test_a_question_is_answered_with_its_citations_and_what_they_rest_on(
     upstream.answer = {**answer, "degraded": True, "degraded_reason": "claims_dropped", "dropped_claims": 1}
     completion = await ai.chat.completions.create(model="cairn", messages=[USER])
     (choice,) = completion.choices
-    assert (choice.message.role, choice.message.content) == ("assistant", answer["answer"])
+    text = choice.message.content or ""
+    assert (choice.message.role, text.partition("\n\n---\n\n")[0]) == ("assistant", answer["answer"])
+    assert "Not the best possible answer: claims dropped (mode full).\n\n1 unsupported claim dropped." in text
+    assert "- Step 2 of Redis, down\n  - [changes state] kubectl -n <ns> rollout restart deploy/redis\n" in text
     assert "[Redis, down, Step 2]" in (choice.message.content or "")
     assert (choice.finish_reason, choice.index, completion.model, completion.object) == (
         "stop",
@@ -61,7 +64,7 @@ async def test_a_question_is_answered_with_its_citations_and_what_they_rest_on(
     assert completion.created > 1_700_000_000
     usage = completion.usage
     assert usage is not None
-    assert (usage.prompt_tokens, usage.completion_tokens) == (6, -(-len(answer["answer"]) // 4))
+    assert (usage.prompt_tokens, usage.completion_tokens) == (6, -(-len(text) // 4))
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
     cairn = (completion.model_extra or {})["cairn"]
     assert cairn["question"] == USER["content"]
@@ -76,7 +79,10 @@ async def test_a_stream_gives_the_same_text_claim_by_claim(
 ) -> None:
     upstream.frames = told(answer)
     chunks = await streamed(ai)
-    assert text_of(chunks) == answer["answer"]
+    upstream.answer = answer
+    whole = await ai.chat.completions.create(model="cairn", messages=[USER])
+    assert text_of(chunks) == whole.choices[0].message.content
+    assert text_of(chunks).startswith(answer["answer"] + "\n\n---\n\nCommands of the cited steps:")
     assert (chunks[0].choices[0].delta.role, chunks[0].choices[0].delta.content) == ("assistant", "")
     pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].delta.content]
     assert pieces[0] == "Restart the pod. [Redis, down, Step 2]"
@@ -98,7 +104,7 @@ async def test_usage_comes_in_a_chunk_of_its_own_where_it_is_wanted(
     chunks = await streamed(ai, stream_options={"include_usage": True})
     assert chunks[-1].choices == []
     assert chunks[-1].usage is not None
-    assert chunks[-1].usage.completion_tokens == -(-len(answer["answer"]) // 4)
+    assert chunks[-1].usage.completion_tokens == -(-len(text_of(chunks)) // 4)
     assert all(chunk.usage is None for chunk in chunks[:-1])
     raw = await client.post("/v1/chat/completions", json={"model": "cairn", "messages": [USER], "stream": True})
     assert raw.headers["content-type"].startswith("text/event-stream")
@@ -107,10 +113,19 @@ async def test_usage_comes_in_a_chunk_of_its_own_where_it_is_wanted(
 
 
 async def test_a_refusal_is_an_answer(ai: openai.AsyncOpenAI, upstream: Upstream) -> None:
-    upstream.answer = {"answer": "I don't have a runbook covering that", "mode": "refused"}
-    completion = await ai.chat.completions.create(model="cairn", messages=[USER])
-    assert completion.choices[0].message.content == "I don't have a runbook covering that"
-    assert (completion.model_extra or {})["cairn"]["mode"] == "refused"
+    near = {"runbook_id": "redis-down", "title": "Redis, down"}
+    refused = {"answer": "I don't have a runbook covering that", "mode": "refused"}
+    for upstream.answer, below in (
+        (refused, ""),
+        (
+            {**refused, "nearest": [near]},
+            "\n\n---\n\nNearest runbooks, judged not to answer this:\n\n- Redis, down (redis-down)",
+        ),
+    ):
+        completion = await ai.chat.completions.create(model="cairn", messages=[USER])
+        assert completion.choices[0].message.content == "I don't have a runbook covering that" + below
+    cairn = (completion.model_extra or {})["cairn"]
+    assert (cairn["mode"], cairn["nearest"][0]["runbook_id"]) == ("refused", "redis-down")
 
 
 async def test_without_an_answerer_the_answer_says_so_in_both_forms(ai: openai.AsyncOpenAI, upstream: Upstream) -> None:

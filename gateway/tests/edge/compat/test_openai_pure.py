@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
 Json = dict[str, Any]
+NOTES = (
+    "\n\n---\n\nCommands of the cited steps:\n\n- Step 2 of Redis, down\n"
+    "  - [changes state] kubectl -n <ns> rollout restart deploy/redis\n  - [fill in] <ns>"
+)
+"""What stands below the fixture's answer."""
 
 
 def conversation(*said: str) -> list[ChatMessage]:
@@ -110,7 +115,7 @@ def written(frames: list[Frame]) -> tuple[str, list[ChatCompletionChunk], bytes]
 
 def test_claims_that_rest_on_events_alone_wait_for_their_place(answer: Json) -> None:
     text, chunks, stream = written(told(answer))
-    assert text == answer["answer"]
+    assert text == answer["answer"] + NOTES
     assert stream.endswith(END)
     assert WAITING in stream
     assert [bool(chunk.choices[0].delta.content) for chunk in chunks] == [False, True, True, True, False]
@@ -119,7 +124,7 @@ def test_claims_that_rest_on_events_alone_wait_for_their_place(answer: Json) -> 
 def test_an_answer_without_claims_comes_whole(answer: Json) -> None:
     excerpts = {**answer, "claims": [], "mode": "excerpts"}
     text, chunks, _ = written(told(excerpts))
-    assert (text, len(chunks)) == (answer["answer"], 3)
+    assert (text, len(chunks)) == (answer["answer"] + NOTES, 3)
 
 
 @pytest.mark.parametrize("events", [[], [(2, "restart")]])
@@ -129,13 +134,13 @@ def test_what_was_said_and_is_withdrawn_is_said_to_be(answer: Json, events: list
     before, note, after = text.partition("The text above is withdrawn.")
     assert before.startswith("Restart the pod. [Redis, down, Step 2]")
     assert note
-    assert after.endswith("\n\nBetter. [Redis, down, Step 3]")
+    assert after.endswith("\n\nBetter. [Redis, down, Step 3]" + NOTES)
 
 
 def test_claims_that_come_again_after_a_restart_are_not_repeated(answer: Json) -> None:
     frames = told(answer)
     text, _, _ = written([*frames[:2], Frame.of("restart", {}), *frames[1:]])
-    assert text == answer["answer"]
+    assert text == answer["answer"] + NOTES
 
 
 def test_after_the_end_nothing_is_written(answer: Json) -> None:
