@@ -33,7 +33,7 @@ ROUTES: list[tuple[str, str, object, Role]] = [
     ("POST", "/executions", RECORD, Role.READER),
     ("PUT", "/executions/e", PAST, Role.EDITOR),
     ("GET", "/executions", None, Role.READER),
-    ("POST", "/feedback", {"verdict": "wrong"}, Role.READER),
+    ("POST", "/feedback", {"verdict": "wrong", "request_id": "r-1"}, Role.READER),
     ("GET", "/feedback", None, Role.OPERATOR),
     ("GET", "/status", None, Role.READER),
     ("GET", "/admin/indexes", None, Role.OPERATOR),

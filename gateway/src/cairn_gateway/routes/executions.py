@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Path as InPath
 
 from cairn_gateway.dependencies import Gateway, RequireEditor, RequireReader
+from cairn_gateway.named_steps import check_past, check_step
 from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.problems import problems
 from cairn_gateway.schemas.people import ExecutionBody, ExecutionImport, ExecutionPage, ExecutionView, ExecutionWritten
-from cairn_shared.errors import InvalidInput
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 
 router = APIRouter(prefix="/executions", tags=["executions"], route_class=GuardedRoute)
@@ -23,15 +23,12 @@ IdQuery = Annotated[str | None, Query(pattern=RUNBOOK_ID_PATTERN)]
 
 @router.post("", response_model=ExecutionWritten, status_code=201, responses=problems(400, 422))
 async def record(body: ExecutionBody, state: Gateway, who: RequireReader) -> ExecutionWritten:
-    """Record that the caller carried out a step, now unless `started_at` says otherwise."""
-    head = (await state.store.find_heads([body.runbook_id])).get(body.runbook_id)
-    if head is None:
-        raise InvalidInput(f"there is no runbook {body.runbook_id}", field="runbook_id")
-    # Of an earlier revision, or of a runbook that is gone, the steps are not at hand.
-    if body.revision in (None, head.revision) and not head.deleted and body.step > head.steps:
-        raise InvalidInput(f"{body.runbook_id} has {head.steps} steps", field="step")
+    """Record that the caller carried out a step, now unless `started_at` or `finished_at` says otherwise."""
     now = state.clock.now()
-    fields = {**body.model_dump(), "user_id": who.user_id, "started_at": body.started_at or now}
+    check_past(now, started_at=body.started_at, finished_at=body.finished_at)
+    await check_step(state.store, body.runbook_id, body.step, body.revision)
+    started = body.started_at or body.finished_at or now
+    fields = {**body.model_dump(), "user_id": who.user_id, "started_at": started}
     return await _put(state, uuid.uuid4().hex, fields)
 
 
@@ -43,7 +40,13 @@ async def record(body: ExecutionBody, state: Gateway, who: RequireReader) -> Exe
 async def put_execution(
     execution_id: Id, body: ExecutionImport, response: Response, state: Gateway, _: RequireEditor
 ) -> ExecutionWritten:
-    """Record somebody's execution under a given id; repeating it changes nothing."""
+    """Record somebody's execution under a given id; repeating it changes nothing.
+
+    It may be of a runbook that is not here (yet): records come from elsewhere, and in any order.
+    """
+    check_past(state.clock.now(), started_at=body.started_at, finished_at=body.finished_at)
+    if body.revision is not None and await state.store.find_heads([body.runbook_id]):
+        await check_step(state.store, body.runbook_id, body.step, body.revision)
     written = await _put(state, execution_id, body.model_dump())
     response.status_code = 201 if written.status == "created" else 200
     return written

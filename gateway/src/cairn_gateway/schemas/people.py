@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from cairn_gateway.model import Role
 from cairn_gateway.schemas.base import Body, Identifier, Name, WriteStatus
@@ -82,6 +91,14 @@ class ExecutionBody(Body):
     started_at: Moment | None = None
     finished_at: Moment | None = None
 
+    @field_validator("finished_at")
+    @classmethod
+    def _after_its_start(cls, finished: datetime | None, others: ValidationInfo) -> datetime | None:
+        started = others.data.get("started_at")
+        if finished is not None and started is not None and finished < started:
+            raise PydanticCustomError("before_start", "it is before started_at")
+        return finished
+
 
 class ExecutionImport(ExecutionBody):
     """The same with the user who did it, for records from elsewhere."""
@@ -122,7 +139,7 @@ Verdict = Literal["helpful", "wrong", "outdated"]
 
 
 class FeedbackBody(Body):
-    """What somebody thinks of an answer or a step."""
+    """What somebody thinks of an answer or a step: one of `question`, `answer`, `runbook_id`, `request_id` names it."""
 
     verdict: Verdict
     question: Annotated[str | None, StringConstraints(max_length=32_768)] = None
@@ -131,7 +148,30 @@ class FeedbackBody(Body):
     runbook_id: RunbookId | None = None
     step: Annotated[int | None, Field(ge=1, le=100_000)] = None
     revision: Annotated[int | None, Field(ge=1, lt=2**63)] = None
-    request_id: Annotated[str | None, StringConstraints(max_length=64)] = None
+    request_id: Annotated[
+        str | None,
+        StringConstraints(max_length=64),
+        Field(description="Of the answer; kept as given, for nobody can say whether there was one."),
+    ] = None
+
+    @field_validator("step", "revision")
+    @classmethod
+    def _of_a_runbook(cls, number: int | None, others: ValidationInfo) -> int | None:
+        if number is not None and "runbook_id" in others.data and others.data["runbook_id"] is None:
+            raise PydanticCustomError("of_no_runbook", "of which runbook? give runbook_id")
+        return number
+
+
+class FeedbackGiven(FeedbackBody):
+    """Feedback as it is taken."""
+
+    @model_validator(mode="after")
+    def _about_something(self) -> Self:
+        if not (self.question or self.answer or self.runbook_id or self.request_id):
+            raise PydanticCustomError(
+                "about_nothing", "about what? give question, answer, runbook_id (with step) or request_id"
+            )
+        return self
 
 
 class FeedbackView(FeedbackBody):
