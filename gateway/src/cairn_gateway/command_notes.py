@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cairn_shared.api.ask import AskResponse
+if TYPE_CHECKING:
+    from cairn_shared.api.ask import AskResponse
 
 Json = dict[str, Any]
 
