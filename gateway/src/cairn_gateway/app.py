@@ -204,7 +204,7 @@ async def open_gateway(
                     group.create_task(part.run())
                 group.create_task(relay.run(term))
 
-        asking = Asking(answerer, Revisions(store, clock), metrics, settings.ask_deadline)
+        asking = Asking(answerer, Revisions.following(store, clock), metrics, settings.ask_deadline)
         tools = ToolEndpoint(
             build_server(OwnKnowledge(asking, retriever, store), settings.app_version), settings.mcp_allowed_origins
         )

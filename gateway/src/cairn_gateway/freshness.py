@@ -18,8 +18,9 @@ from cairn_shared.runbooks.store import RunbookStore
 class FreshnessPolicy:
     """Seconds: an answer waits `timeout` for MongoDB and goes out without it then; a revision is believed for `fresh`.
 
-    Under load the same few runbooks are cited again and again: `fresh` spares a query for each answer. After a failure
-    MongoDB is not asked for `rest`.
+    Under load the same few runbooks are cited again and again: `fresh` spares a query for each answer. What this
+    gateway writes it knows at once; for so long a write of another replica may be missing from what is pending. After
+    a failure MongoDB is not asked for `rest`.
     """
 
     timeout: float = 0.25
@@ -46,6 +47,17 @@ class Revisions:
         self._known: dict[str, tuple[int, float]] = {}
         self._resting_until = 0.0
 
+    @classmethod
+    def following(cls, store: RunbookStore, clock: Clock) -> Revisions:
+        """Revisions that hear of each write of `store` at once."""
+        revisions = cls(store, clock)
+        store.tell(revisions.written)
+        return revisions
+
+    def written(self, runbook_id: str, revision: int) -> None:
+        """This process wrote a revision: the one before is believed no longer."""
+        self._remember(runbook_id, revision, self._clock.monotonic())
+
     async def latest(self, runbook_ids: Collection[str]) -> dict[str, int]:
         """Those that are known; nothing of them while MongoDB is away or slow."""
         now = self._clock.monotonic()
@@ -63,12 +75,18 @@ class Revisions:
         except (TransientError, TimeoutError):
             self._resting_until = self._clock.monotonic() + self._policy.rest
             return found
+        for name, head in heads.items():
+            found[name] = self._remember(name, head.revision, now)
+        return found
+
+    def _remember(self, runbook_id: str, revision: int, now: float) -> int:
+        """The newer of what is known and `revision`: a write may have come while MongoDB was read."""
         if len(self._known) > self._policy.remembered:
             self._known.clear()
-        for name, head in heads.items():
-            self._known[name] = (head.revision, now)
-            found[name] = head.revision
-        return found
+        known = self._known.get(runbook_id)
+        newest = revision if known is None or known[1] < now - self._policy.fresh else max(revision, known[0])
+        self._known[runbook_id] = (newest, now)
+        return newest
 
     async def pending(self, sources: Iterable[Cited]) -> list[PendingRevision]:
         """Which runbooks among `sources` have a newer revision that is not searchable yet."""

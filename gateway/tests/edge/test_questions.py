@@ -222,6 +222,33 @@ async def test_revisions_are_asked_for_now_and_then_not_for_each_answer(clock: S
     assert await revisions.latest(["a"]) == {"a": 2}
 
 
+async def test_a_write_of_this_gateway_is_known_at_once_and_no_slower_read_undoes_it(clock: StillClock) -> None:
+    store = CountingStore()
+    revisions = Revisions(store, clock)  # type: ignore[arg-type]
+    assert await revisions.latest(["a"]) == {"a": 1}
+    revisions.written("a", 2)
+    assert await revisions.latest(["a"]) == {"a": 2}
+
+    async def slow(runbook_ids: Iterable[str]) -> dict[str, Any]:
+        revisions.written("b", 5)  # while MongoDB is read
+        return {name: SimpleNamespace(revision=4) for name in runbook_ids}
+
+    store.find_heads = slow  # type: ignore[method-assign]
+    assert await revisions.latest(["b"]) == {"b": 5}
+    store.find_heads = CountingStore().find_heads  # type: ignore[method-assign]
+    clock.advance(1)
+    assert await revisions.latest(["b"]) == {"b": 1}, "a restored MongoDB may be behind"
+
+
+async def test_a_revision_is_pending_right_after_its_write(client: httpx.AsyncClient, upstream: Upstream) -> None:
+    await client.put("/runbooks/redis-oom", json={"title": "Redis", "steps": ["Look."]})
+    upstream.answer["sources"] = [SOURCE]
+    assert (await client.post("/ask", json={"question": "Why?"})).json()["freshness"]["pending"] == []
+    await client.put("/runbooks/redis-oom", json={"title": "Redis", "steps": ["Look twice."]})
+    (pending,) = (await client.post("/ask", json={"question": "Why?"})).json()["freshness"]["pending"]
+    assert (pending["indexed_revision"], pending["latest_revision"]) == (1, 2)
+
+
 async def test_while_mongodb_is_away_answers_do_not_wait_for_it_again_and_again(clock: StillClock) -> None:
     store = CountingStore()
     store.away = True

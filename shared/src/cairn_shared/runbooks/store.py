@@ -98,9 +98,14 @@ class RunbookStore:
         self._clock = clock
         self._policy = policy
         self._on_write = on_write
+        self._on_revision: Callable[[str, int], None] = lambda _id, _revision: None
         self._runbooks = database[RUNBOOKS]
         self._revisions = database[REVISIONS]
         self._outbox = database[outbox.OUTBOX]
+
+    def tell(self, listener: Callable[[str, int], None]) -> None:
+        """Have `listener` called with id and revision of each write of this store, once it is committed."""
+        self._on_revision = listener
 
     async def ensure_indexes(self) -> None:
         """Create the compound indexes that are missing."""
@@ -255,6 +260,7 @@ class RunbookStore:
             await self._write(session, current, new, rewrite=rewrite)
         crash_at("after_outbox")
         self._on_write()
+        self._on_revision(new.runbook.id, new.revision)
         created = not new.deleted and (current is None or current.deleted)
         return Written(new.runbook, new.revision, True, created, new.event_id)
 
