@@ -89,6 +89,10 @@ DAMAGE = {
     "a vector is of another text": """UPDATE chunk_embeddings_384 e SET embedding = o.embedding
         FROM chunk_embeddings_384 o WHERE o.chunk_id <> e.chunk_id""",
     "another title": "UPDATE documents SET title = 'x'",
+    "only the text of a chunk says something else": "UPDATE chunks SET text = 'x'",
+    "lexemes are gone": "UPDATE chunks SET tsv = ''",
+    "identifiers are gone": "UPDATE steps SET identifiers = '{}'",
+    "facts are others": "UPDATE documents SET alerts = '{x}', url = 'x', path = 'x', service = 'x', labels = '{}'",
     "an older version": "UPDATE documents SET version = 0",
 }
 

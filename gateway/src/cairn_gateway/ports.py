@@ -102,7 +102,11 @@ class Index(Ledger, Protocol):
 
     async def status(self) -> IndexStatus: ...
 
-    async def documents(self, source: str, after: uuid.UUID | None, limit: int) -> IndexedDocuments: ...
+    async def documents(
+        self, source: str, after: uuid.UUID | None, limit: int, *, words: bool = False
+    ) -> IndexedDocuments:
+        """A page of what it holds; with `words` its words are compared with their texts, which takes time."""
+        ...
 
     async def wrong_vectors(self, source: str) -> dict[str, int]:
         """How many chunks have the vector of another text, by external id; takes as long as to embed all of them."""

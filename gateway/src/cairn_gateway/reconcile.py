@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 
+from cairn_gateway.index_facts import is_altered
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.ports import Index, Spool
 from cairn_shared.api.index import IndexedDocument, LedgerEntry
@@ -22,6 +23,9 @@ from cairn_shared.runbooks.store import RunbookStore
 
 log = get_logger(__name__)
 BY = "reconciler"
+WORDS_PAGE = 25
+"""Documents in a page whose words are compared, at half a second for a MB of text: far below the client's time-out."""
+
 BEHIND = ("missing", "stale", "undeleted")
 """The kinds that the event of the present revision heals, if it only arrives."""
 
@@ -42,7 +46,8 @@ class Differences:
     missing    in MongoDB, not in the index
     stale      the index has an older revision
     undeleted  deleted in MongoDB, still in the index
-    altered    the same revision with other content, another title or number of steps, or a step with other text
+    altered    the same revision with other content, other facts (title, alerts, links, path ...), another number of
+               steps, or a step or chunk with other text; where `words` is asked for, with other words to be found by
     broken     no chunks, or chunks without a vector or with a wrong one (of another text: where `vectors` is asked for)
     ahead      the index has a newer revision than MongoDB: a restored MongoDB?
     unknown    in the index, never in MongoDB: a lost MongoDB?
@@ -104,15 +109,9 @@ def kind_of(head: Head, indexed: IndexedDocument | None) -> str | None:
         return "missing"
     if indexed.version < head.revision:
         return "stale"
-    if _is_altered(head, indexed):
+    if is_altered(head, indexed):
         return "altered"
     return "broken" if indexed.broken_vectors or not indexed.chunks else None
-
-
-def _is_altered(head: Head, indexed: IndexedDocument) -> bool:
-    as_it_was = (False, head.content_sha, head.steps, 0)
-    found = (indexed.deleted, indexed.content_sha, indexed.steps, indexed.altered_steps)
-    return found != as_it_was or indexed.title not in {None, head.title}
 
 
 def compare(heads: Iterable[Head], index: Mapping[str, IndexedDocument], recent: datetime) -> Comparison:
@@ -184,18 +183,25 @@ class Reconciler:
                 log.warning("the index differed from MongoDB", repaired=len(found.repaired), **counts)
 
     async def verify(
-        self, *, repair: bool, drastic: bool = True, vectors: bool = False, grace: timedelta | None = None
+        self,
+        *,
+        repair: bool,
+        drastic: bool = True,
+        words: bool = False,
+        vectors: bool = False,
+        grace: timedelta | None = None,
     ) -> Comparison:
         """Compare all runbooks; with `repair` write differences again, with `drastic` those of a lost MongoDB too.
 
-        With `vectors` every text is embedded again. A `grace` given here stands for both of the policy's.
+        With `words` what searches look words up in is made again and compared, with `vectors` every text is embedded
+        again. A `grace` given here stands for both of the policy's.
 
         Raises:
             TransientError: MongoDB, the retriever or, with `vectors`, the embedder is away.
         """
         now = self._clock.now()  # what is written anew while texts are embedded is not judged
         wrong = await self._index.wrong_vectors(SOURCE) if vectors else {}
-        index = with_wrong_vectors(await self._read_index(), wrong)
+        index = with_wrong_vectors(await self._read_index(words=words), wrong)
         heads = [head async for head in self._store.heads(page=self._policy.page)]
         recent = now - (self._policy.grace if grace is None else grace)
         comparison = compare(heads, index, recent)
@@ -233,11 +239,12 @@ class Reconciler:
         pending = tuple(sorted({*comparison.pending, *in_flight}))
         return replace(comparison, differences=differences, pending=pending)
 
-    async def _read_index(self) -> dict[str, IndexedDocument]:
+    async def _read_index(self, *, words: bool) -> dict[str, IndexedDocument]:
         found: dict[str, IndexedDocument] = {}
         after = None
+        limit = min(self._policy.page, WORDS_PAGE) if words else self._policy.page
         while True:
-            page = await self._index.documents(SOURCE, after, self._policy.page)
+            page = await self._index.documents(SOURCE, after, limit, words=words)
             found |= {document.external_id: document for document in page.documents}
             if page.next is None:
                 return found

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import pytest
@@ -20,7 +20,7 @@ from cairn_gateway.metrics import Metrics
 from cairn_gateway.model import Entry
 from cairn_gateway.reconcile import ReconcilePolicy, Reconciler, compare, kind_of
 from cairn_shared import mongo
-from cairn_shared.api.index import IndexedDocument, LedgerEntry
+from cairn_shared.api.index import IndexedDocument, IndexedFacts, LedgerEntry
 from cairn_shared.http import open_client
 from cairn_shared.runbooks.records import Head
 from cairn_shared.runbooks.store import RunbookStore
@@ -82,6 +82,19 @@ def indexed(
     )
 
 
+OTHER_FACTS = [
+    IndexedFacts.model_validate({"labels": {"source": "api"}, **other})
+    for other in cast(
+        "tuple[dict[str, Any], ...]",
+        (
+            *({name: "x"} for name in ("service", "severity", "owner", "path", "commit", "blob", "url")),
+            *({name: ["x"]} for name in ("tags", "alerts", "links")),
+            {"labels": {"source": "another"}},
+        ),
+    )
+]
+
+
 @pytest.mark.parametrize(
     ("truth", "found", "kind"),
     [
@@ -95,6 +108,10 @@ def indexed(
         (head(), indexed(steps=2), "altered"),
         (head(), indexed(altered=1), "altered"),
         (head(), indexed(title="b"), "altered"),
+        (head(), indexed().model_copy(update={"altered_chunks": 1}), "altered"),
+        (head(), indexed().model_copy(update={"facts": IndexedFacts(labels={"source": "api"})}), None),
+        (head(), indexed().model_copy(update={"facts": IndexedFacts()}), "altered"),
+        *((head(), indexed().model_copy(update={"facts": facts}), "altered") for facts in OTHER_FACTS),
         (head(), indexed(broken=1), "broken"),
         (head(), indexed(chunks=0), "broken"),
         (head(deleted=True), None, None),

@@ -10,6 +10,7 @@ import orjson
 from cairn_ingest_consumer.model import MAIN_PART, DocumentFacts, PartWrite, Rank, StepDraft
 from cairn_shared.errors import PermanentError
 from cairn_shared.events import Event, RunbookDeleted, RunbookUpserted, SourceDocument
+from cairn_shared.runbooks.facts import folded, runbook_labels
 
 
 def render(event: Event) -> PartWrite:
@@ -36,7 +37,7 @@ def render(event: Event) -> PartWrite:
 
 def _runbook(event: Event, body: RunbookUpserted) -> PartWrite:
     runbook = body.runbook
-    labels = {"source": runbook.source}
+    labels = runbook_labels(runbook.source)
     return _write(
         event,
         kind="runbook",
@@ -47,8 +48,8 @@ def _runbook(event: Event, body: RunbookUpserted) -> PartWrite:
             severity=runbook.severity,
             owner=runbook.owner,
             tags=tuple(runbook.tags),
-            alerts=_folded(runbook.alerts),
-            links=_folded(runbook.links),
+            alerts=folded(runbook.alerts),
+            links=folded(runbook.links),
             labels=labels,
             path=runbook.path,
             commit_sha=runbook.commit,
@@ -81,7 +82,7 @@ def _source_document(event: Event, document: SourceDocument) -> PartWrite:
             service=document.service,
             severity=document.severity,
             status=document.status,
-            links=_folded(document.references),
+            links=folded(document.references),
             labels={**document.labels, **extra},
             url=document.url,
         ),
@@ -118,10 +119,6 @@ def _write(
         accepted_at=event.accepted_at,
         **seen,  # type: ignore[arg-type]
     )
-
-
-def _folded(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip().casefold() for name in names if name.strip()))
 
 
 def _sha(content: object) -> str:

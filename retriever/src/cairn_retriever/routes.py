@@ -28,15 +28,16 @@ async def status(reports: ReportsDep) -> IndexStatus:
 
 
 @router.get("/index/documents", tags=["index"])
-async def documents(
+async def documents(  # noqa: PLR0917 - query parameters, which FastAPI passes by name
     reports: ReportsDep,
     source: str | None = None,
     kind: str | None = None,
     after: uuid.UUID | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    words: Annotated[bool, Query(description="Make identifiers and lexemes again, and compare: 0.5 s a MB.")] = False,
 ) -> IndexedDocuments:
     """What the index holds, a page at a time, tombstones included."""
-    return await reports.documents(source, kind, after, limit)
+    return await reports.documents(source, kind, after, limit, words=words)
 
 
 @router.get("/index/vectors", tags=["index"])

@@ -28,8 +28,11 @@ class HttpRetriever:
     async def status(self) -> IndexStatus:
         return await call(self._client, NAME, "GET", "/index/status", IndexStatus)
 
-    async def documents(self, source: str, after: uuid.UUID | None, limit: int) -> IndexedDocuments:
-        params = {"source": source, "limit": limit} | ({"after": str(after)} if after else {})
+    async def documents(
+        self, source: str, after: uuid.UUID | None, limit: int, *, words: bool = False
+    ) -> IndexedDocuments:
+        params: dict[str, str | int] = {"source": source, "limit": limit, "words": str(words).lower()}
+        params |= {"after": str(after)} if after else {}
         return await call(self._client, NAME, "GET", "/index/documents", IndexedDocuments, params=params)
 
     async def wrong_vectors(self, source: str) -> dict[str, int]:

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cairn_gateway import command_notes
-
 Json = dict[str, Any]
 
 _SECTION = re.compile(r"(?: \([^\n]*\))?\s*")
@@ -87,6 +85,8 @@ class Desk:
 
 def notes(block: Block) -> Iterator[tuple[str, str]]:
     """Safety and text of what to say below a part."""
+    from cairn_gateway import command_notes
+
     return command_notes.notes(block.text, block.sources)
 
 

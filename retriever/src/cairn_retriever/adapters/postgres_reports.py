@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
+from cairn_retriever.adapters.postgres_words import OtherWords, other_words
 from cairn_retriever.vector_check import StoredVector
-from cairn_shared.api.index import IndexedDocument, IndexedDocuments, IndexStatus, LedgerAnswer, LedgerEntry
+from cairn_shared.api.index import (
+    IndexedDocument,
+    IndexedDocuments,
+    IndexedFacts,
+    IndexStatus,
+    LedgerAnswer,
+    LedgerEntry,
+)
 from cairn_shared.postgres import translate
 
 if TYPE_CHECKING:
@@ -44,14 +53,18 @@ WITH page AS (
     ORDER BY document_id LIMIT $4
 )
 SELECT page.document_id, source, external_id, page.kind, title, version, deleted, content_sha, commit_sha, path,
-       s.steps, s.altered, c.chunks, c.broken
+       service, severity, owner, tags, alerts, links, labels, blob_sha, url,
+       s.steps, s.altered, c.chunks, c.altered AS altered_chunks, c.broken
 FROM page CROSS JOIN LATERAL (
     SELECT count(*) AS steps, count(*) FILTER (WHERE content_sha <> encode(sha256(
         convert_to(label, 'UTF8') || '\\x00' || convert_to(section, 'UTF8') || '\\x00' || convert_to(body, 'UTF8')
     ), 'hex')) AS altered
     FROM steps WHERE steps.document_id = page.document_id
 ) AS s CROSS JOIN LATERAL (
-    SELECT count(*) AS chunks, count(*) FILTER (WHERE NOT ({sound})) AS broken
+    SELECT count(*) AS chunks, count(*) FILTER (WHERE NOT ({sound})) AS broken,
+           -- What is embedded is the text, with a line of title and section in front where there is room for it.
+           count(*) FILTER (
+               WHERE text NOT IN (embed_text, substr(embed_text, strpos(embed_text, chr(10)) + 1))) AS altered
     FROM chunks c WHERE c.document_id = page.document_id
 ) AS c
 ORDER BY page.document_id
@@ -109,13 +122,19 @@ class PostgresReports:
         )
 
     async def documents(
-        self, source: str | None, kind: str | None, after: uuid.UUID | None, limit: int
+        self, source: str | None, kind: str | None, after: uuid.UUID | None, limit: int, *, words: bool = False
     ) -> IndexedDocuments:
-        """One page of what the index holds, tombstones included, to compare with the truth."""
+        """One page of what the index holds, tombstones included, to compare with the truth.
+
+        With `words` identifiers and lexemes are made again from the texts, and compared.
+        """
+        other = OtherWords(Counter(), Counter())
         try:
-            async with self._pool.acquire() as connection:
+            async with self._pool.acquire() as connection, connection.transaction(isolation="repeatable_read"):
                 sound = await _sound(connection)
                 rows = await connection.fetch(DOCUMENTS.format(sound=sound), source, kind, after, limit + 1)
+                if words:
+                    other = await other_words(connection, [row["document_id"] for row in rows[:limit]])
         except Exception as exc:
             raise translate(exc) from exc
         page = [
@@ -130,10 +149,12 @@ class PostgresReports:
                 content_sha=row["content_sha"],
                 steps=row["steps"],
                 chunks=row["chunks"],
-                altered_steps=row["altered"],
+                altered_steps=max(row["altered"], other.steps[row["document_id"]]),
+                altered_chunks=max(row["altered_chunks"], other.chunks[row["document_id"]]),
                 broken_vectors=row["broken"],
                 commit=row["commit_sha"],
                 path=row["path"],
+                facts=_facts(row),
             )
             for row in rows[:limit]
         ]
@@ -185,6 +206,12 @@ async def _sound(connection: Connection) -> str:
     return "false" if active is None else SOUND.format(table=active["table_name"])
 
 
-def _object(value: Any) -> dict[str, int]:
-    found: dict[str, int] = orjson.loads(value) if isinstance(value, str) else value
+def _facts(row: Any) -> IndexedFacts:
+    names = ("service", "severity", "owner", "tags", "alerts", "links", "path", "url")
+    given = {name: row[name] for name in names}
+    return IndexedFacts(**given, labels=_object(row["labels"]), commit=row["commit_sha"], blob=row["blob_sha"])
+
+
+def _object(value: Any) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads(value) if isinstance(value, str) else value
     return found

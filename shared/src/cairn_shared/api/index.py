@@ -1,6 +1,6 @@
 """The retriever's read-only view of the index, for the gateway's verify, status and ingest pages.
 
-`GET /index/status`, `GET /index/documents?source=&after=&limit=`, `GET /index/vectors?source=&after=&limit=`,
+`GET /index/status`, `GET /index/documents?source=&after=&limit=&words=`, `GET /index/vectors?source=&after=&limit=`,
 `POST /index/ledger`.
 """
 
@@ -26,6 +26,22 @@ class IndexStatus(BaseModel):
     details: dict[str, Any] = {}
 
 
+class IndexedFacts(BaseModel):
+    """What the index says about a document beside its text: it routes alerts, filters searches and names sources."""
+
+    service: str | None = None
+    severity: str | None = None
+    owner: str | None = None
+    tags: list[str] = []
+    alerts: list[str] = []
+    links: list[str] = []
+    labels: dict[str, str] = {}
+    path: str | None = None
+    commit: str | None = None
+    blob: str | None = None
+    url: str | None = None
+
+
 class IndexedDocument(BaseModel):
     """What the index holds of one document, enough to compare it with the truth."""
 
@@ -40,9 +56,13 @@ class IndexedDocument(BaseModel):
     steps: int
     chunks: int
     altered_steps: Annotated[int, Field(description="Steps whose text is not the one that was written.")] = 0
+    altered_chunks: Annotated[
+        int, Field(description="Chunks whose text is not the embedded one; with `words`, or whose lexemes are not its.")
+    ] = 0
     broken_vectors: Annotated[int, Field(description="Chunks without a vector, or with a wrong one.")]
     commit: str | None = None
     path: str | None = None
+    facts: IndexedFacts | None = None
 
 
 class IndexedDocuments(BaseModel):

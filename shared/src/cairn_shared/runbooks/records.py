@@ -110,6 +110,7 @@ class Head:
     steps: int
     updated_at: datetime
     updated_by: str = ""
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,12 +171,13 @@ def from_document(document: Document) -> Stored:
 
 HEAD_FIELDS = (
     *("revision", "deleted", "content_sha", "title", "service", "severity", "owner", "tags", "alerts"),
-    *("source", "path", "commit", "blob", "url", "step_count", "updated_at", "updated_by"),
+    *("source", "path", "commit", "blob", "url", "step_count", "updated_at", "updated_by", "links"),
 )
 
 
 def to_head(document: Document) -> Head:
     """A document read with the projection `HEAD_FIELDS`."""
     values: Document = {name: document.get(name) for name in HEAD_FIELDS if name != "step_count"}
-    values["tags"], values["alerts"] = tuple(document["tags"]), tuple(document["alerts"])
+    for name in ("tags", "alerts", "links"):
+        values[name] = tuple(document.get(name) or ())
     return Head(id=document["_id"], steps=document["step_count"], **values)
