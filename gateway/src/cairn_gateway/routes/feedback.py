@@ -11,7 +11,8 @@ from cairn_gateway.dependencies import Gateway, RequireOperator, RequireReader
 from cairn_gateway.named_steps import check_step
 from cairn_gateway.routes.guarded import GuardedRoute
 from cairn_gateway.routes.problems import problems
-from cairn_gateway.schemas.people import FeedbackGiven, FeedbackPage, FeedbackView, Verdict
+from cairn_gateway.schemas.people import FeedbackBody, FeedbackPage, FeedbackView, Verdict
+from cairn_shared.errors import InvalidInput
 from cairn_shared.redaction import redact
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 
@@ -19,12 +20,15 @@ router = APIRouter(prefix="/feedback", tags=["feedback"], route_class=GuardedRou
 
 
 @router.post("", response_model=FeedbackView, status_code=201, responses=problems(400, 422))
-async def give(body: FeedbackGiven, state: Gateway, who: RequireReader) -> FeedbackView:
+async def give(body: FeedbackBody, state: Gateway, who: RequireReader) -> FeedbackView:
     """Say that an answer or step was helpful, wrong or outdated.
 
     A `request_id` is kept as it is given: answers are not kept by their ids, so nobody can say whether there was such
     a one. It leads to the logs of that time.
     """
+    if not (body.question or body.answer or body.runbook_id or body.request_id):
+        message = "about what? give runbook_id (with step), or the question, answer or request_id"
+        raise InvalidInput(message, field="runbook_id")
     if body.runbook_id is not None:
         await check_step(state.store, body.runbook_id, body.step, body.revision)
     given = body.model_dump()

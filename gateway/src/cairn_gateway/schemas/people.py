@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -12,7 +12,6 @@ from pydantic import (
     StringConstraints,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -160,18 +159,6 @@ class FeedbackBody(Body):
         if number is not None and "runbook_id" in others.data and others.data["runbook_id"] is None:
             raise PydanticCustomError("of_no_runbook", "of which runbook? give runbook_id")
         return number
-
-
-class FeedbackGiven(FeedbackBody):
-    """Feedback as it is taken."""
-
-    @model_validator(mode="after")
-    def _about_something(self) -> Self:
-        if not (self.question or self.answer or self.runbook_id or self.request_id):
-            raise PydanticCustomError(
-                "about_nothing", "about what? give question, answer, runbook_id (with step) or request_id"
-            )
-        return self
 
 
 class FeedbackView(FeedbackBody):
