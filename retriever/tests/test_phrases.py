@@ -63,6 +63,16 @@ class TestPhrases:
         assert found(*enumerate(["lock", "wait", "timeout"], 1)) == [("lock", "wait", "timeout")]
         assert found(*enumerate(["lock", "wait"], 1)) == []
 
+    def test_a_whole_query_is_as_rare_as_can_be(self) -> None:
+        """`ERROR: deadlock detected` is one message, not three usual words."""
+        usual = Lexicon(100, 50.0, {"error": 50, "deadlock": 20, "detect": 30, "again": 40})
+        for words, rarity in (
+            (["error", "deadlock", "detect"], 1.0),
+            (["error", "deadlock", "detect", "again", "error"], 0.3),
+        ):
+            query = prepared(*enumerate(words, 1))
+            assert phrases(query, usual, POLICY)[0].rarity == pytest.approx(rarity, abs=0.1)
+
     def test_are_so_many_at_most_the_rarest(self) -> None:
         few = replace(POLICY, phrases=1)
         lexicon = Lexicon(100, 50.0, {"common": 60, "lock": 2, "wait": 2, "timeout": 2, "exceed": 2})

@@ -85,7 +85,7 @@ def phrases(prepared: Prepared, lexicon: Lexicon, policy: CandidatePolicy) -> li
         telling = not prepared.fillers.issuperset(lexemes)
         if telling and max(gaps) <= WIDEST_GAP and min(gaps) > 0:
             rarity = sum(idf(lexicon.chunks, lexicon.frequency(one)) for one in lexemes) / length / greatest
-            found.setdefault((lexemes, gaps), Phrase(lexemes, gaps, rarity))
+            found.setdefault((lexemes, gaps), Phrase(lexemes, gaps, rarity if len(sequence) > length else 1.0))
     least = sorted((one.rarity for one in found.values()), reverse=True)[: policy.phrases][-1:]
     return [one for one in found.values() if one.rarity >= least[0]][: policy.phrases]
 

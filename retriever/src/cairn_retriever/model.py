@@ -136,7 +136,7 @@ class Phrase:
     lexemes: tuple[str, ...]
     gaps: tuple[int, ...]
     rarity: float
-    """Mean inverse document frequency of its lexemes, as a share of the greatest that there is; in (0, 1]."""
+    """Mean inverse document frequency of its lexemes, as a share of the greatest that there is; 1 for a whole query."""
 
 
 @dataclass(frozen=True, slots=True)
