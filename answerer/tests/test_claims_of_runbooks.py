@@ -13,6 +13,7 @@ import pytest
 from answerer_fakes import make_passage, make_shown
 from held_out_claims import MORE_LIES, MORE_TRUE
 from lies import LIES
+from recombined_lies import RECOMBINED_LIES
 from true_claims import TRUE_CLAIMS
 
 from cairn_answerer.citations import Resolver
@@ -21,6 +22,15 @@ from cairn_answerer.verification import Checker, Verdict
 from cairn_shared.runbooks.markdown import decode_markdown, load_runbook
 
 RUNBOOKS = Path(__file__).parents[2] / "data" / "runbooks"
+
+STILL_PASSING = {
+    "Stop one application deployment if you get a prompt.",
+    "Sessions which did nothing for ten minutes are rolled back.",
+    "Fewer pools means fewer replicas.",
+    "Block port 5432 on the pod.",
+    "Run it on the primary.",
+}
+"""Words of one sentence of the step, or of two that follow one another, put together anew."""
 
 WRONGLY_DROPPED = {
     "The new limit takes effect at once without a restart.",
@@ -48,7 +58,10 @@ def _each(*lists: dict[str, list[tuple[int, str]]]) -> list[tuple[str, int, str]
     return [(runbook, step, text) for claims in lists for runbook, found in claims.items() for step, text in found]
 
 
-@pytest.mark.parametrize(("runbook", "step", "text"), _each(LIES, MORE_LIES))
+@pytest.mark.parametrize(
+    ("runbook", "step", "text"),
+    [each for each in _each(LIES, MORE_LIES, RECOMBINED_LIES) if each[2] not in STILL_PASSING],
+)
 def test_a_lie_is_dropped(runbook: str, step: int, text: str) -> None:
     assert check(runbook, step, text).claim is None
 
@@ -66,6 +79,13 @@ def test_other_words_for_a_step_are_kept(runbook: str, step: int, text: str) -> 
 )
 def test_these_true_claims_are_known_to_be_dropped(runbook: str, step: int, text: str) -> None:
     assert check(runbook, step, text).fault in ("overlap", "opposite")
+
+
+@pytest.mark.parametrize(
+    ("runbook", "step", "text"), [each for each in _each(RECOMBINED_LIES) if each[2] in STILL_PASSING]
+)
+def test_these_lies_are_known_to_pass(runbook: str, step: int, text: str) -> None:
+    assert check(runbook, step, text).claim is not None, "dropped now: take it off the list, and out of the docs"
 
 
 def test_a_sentence_said_twice_is_shown_once() -> None:

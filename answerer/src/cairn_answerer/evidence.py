@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cairn_answerer.alignment import Sentence, sentences_of
 from cairn_answerer.cleaning import folded, joined, squeezed
 from cairn_answerer.injection import WITHHELD
 from cairn_answerer.model import Shown
 from cairn_answerer.placeholders import fill
 from cairn_answerer.quantities import digits, quantities, without_steps
+from cairn_answerer.risk import Use, uses_of
+from cairn_answerer.step_sentences import Sentence, sentences_of
 from cairn_shared.identifiers import identifiers
 
 
@@ -25,6 +26,7 @@ class Evidence:
     """On one line, with every character as the step has it."""
     folded: str
     sentences: tuple[Sentence, ...]
+    uses: tuple[Use, ...]
     numbers: frozenset[str]
     quantities: frozenset[tuple[str, str]]
     identifiers: frozenset[str]
@@ -41,17 +43,19 @@ class Evidence:
         # On one line, so that a number and its unit may be on two; without `go to step 3`, which is no quantity.
         measured = without_steps(squeezed(about))
         amounts = frozenset(quantities(measured))
+        sentences = tuple(
+            sentence
+            for place, (head, *forms) in enumerate(zip(heads, texts, filled or texts, strict=True))
+            for text in dict.fromkeys(forms)
+            for sentence in sentences_of(place, text, head)
+        )
         return cls(
             raw=raw,
             squeezed=squeezed(raw),
             joined=joined(raw),
             folded=folded(about),
-            sentences=tuple(
-                sentence
-                for place, (head, *forms) in enumerate(zip(heads, texts, filled or texts, strict=True))
-                for text in dict.fromkeys(forms)
-                for sentence in sentences_of(place, text, head)
-            ),
+            sentences=sentences,
+            uses=uses_of(sentences),
             numbers=frozenset(number for number, _ in amounts) | frozenset(digits(measured)),
             quantities=amounts,
             identifiers=frozenset(identifiers(about)),

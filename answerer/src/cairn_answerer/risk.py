@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cairn_answerer.alignment import Sentence
 from cairn_answerer.language import RISKY_STEMS, stem
 from cairn_answerer.statements import Statement, statements
+from cairn_answerer.step_sentences import Sentence
 from cairn_answerer.tokens import Token, tokens
 from cairn_answerer.vocabulary import KINDS_OF_THINGS
 from cairn_answerer.words import word_set
@@ -34,11 +34,17 @@ class Use:
     code: frozenset[str]
     """The words of the command, where it stands in one."""
     condition: bool
+    phrase: frozenset[str] = frozenset()
+    """The words right behind the verb: whoever drops one of `abandoned sessions` or `old server connections` lies."""
 
 
-def unsupported(text: str, known: Sequence[Sentence]) -> Iterator[str]:
+def uses_of(known: Sequence[Sentence]) -> tuple[Use, ...]:
+    """All that steps do that is hard to take back."""
+    return tuple(use for sentence in known for use in _uses(sentence.says, in_step=True))
+
+
+def unsupported(text: str, uses: Sequence[Use]) -> Iterator[str]:
     """The risky verbs of a claim that no step uses of the same thing."""
-    uses = [use for sentence in known for use in _uses(sentence.says, in_step=True)]
     claim = list(statements(tokens(text)))
     said = frozenset().union(*(statement.words for statement in claim))
     for statement in claim:
@@ -50,6 +56,8 @@ def unsupported(text: str, known: Sequence[Sentence]) -> Iterator[str]:
 def _supports(known: Use, use: Use, said: frozenset[str]) -> bool:
     """`said` are all words of the claim: of a command it has to say more than `drop the table`."""
     if known.group != use.group or not use.objects <= known.objects or (known.condition and not use.condition):
+        return False
+    if use.objects & known.phrase and not known.phrase <= said:
         return False
     return not known.code or use.condition or not use.objects <= _KINDS or bool(said & known.code - use.objects)
 
@@ -65,7 +73,8 @@ def _uses(statement: Statement, *, in_step: bool) -> Iterator[Use]:
                 if objects is not None:
                     command = (statement.words - {token.value}) if token.code else frozenset()
                     condition = not token.code and (statement.conditional or "only" in statement.operators)
-                    yield Use(group, token.form, objects, command, condition)
+                    phrase = _phrase(said, place) if objects and not token.code else frozenset()
+                    yield Use(group, token.form, objects, command, condition, phrase)
 
 
 def _objects(said: Sequence[Token], place: int, *, in_step: bool) -> frozenset[str] | None:
@@ -85,6 +94,16 @@ def _objects(said: Sequence[Token], place: int, *, in_step: bool) -> frozenset[s
     return _until(said, place, in_step=in_step)
 
 
+def _phrase(said: Sequence[Token], place: int) -> frozenset[str]:
+    found: set[str] = set()
+    for item in said[place + 1 :]:
+        if item.carries:
+            found.add(item.value)
+        elif item.form not in _ARTICLES and item.kind != "operator":
+            break
+    return frozenset(found)
+
+
 def _is_noun(token: Token, before: Token | None, following: Token | None) -> bool:
     if token.form.endswith("ing"):
         return following is not None and following.form in _MODAL  # `stopping would roll it back`
@@ -97,6 +116,8 @@ def _is_noun(token: Token, before: Token | None, following: Token | None) -> boo
 def _until(said: Sequence[Token], place: int, *, in_step: bool) -> frozenset[str]:
     found: set[str] = set()
     in_code = said[place].code and place + 1 < len(said) and said[place + 1].code
+    if place + 1 < len(said) and said[place + 1].form in ("and", "or"):
+        return frozenset()  # `stop and call security`
     for item in said[place + 1 :]:
         if in_code and not item.code:
             break

@@ -5,42 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
-from cairn_answerer.tokens import Token
-from cairn_answerer.vocabulary import CONDITIONS, JOINTS, SCOPE_ENDS
+from cairn_answerer.order_and_negation import Negation, Order, negations, orders
+from cairn_answerer.tokens import Token, words_of
+from cairn_answerer.vocabulary import CONDITIONS, JOINTS, PRONOUNS
 
 MAX_TOKENS = 150
 """Where a sentence that does not end is cut: some looks at a sentence take time by the square of its length."""
 
-_BACKWARD = frozenset(["does", "do", "did", "is", "are", "was", "were", "has", "have", "can", "will"])
+_SHORT = 3
 _SIDE_BY_SIDE = frozenset(["and", "or", "but", "whereas", "while"])
-
-
-@dataclass(frozen=True)
-class Negation:
-    """One `not`: the word it falls on, and all words up to where it ends.
-
-    `elliptical`: nothing follows (`drop returns space, deleteMany does not`), so what was said `earlier` is denied.
-    """
-
-    anchors: frozenset[str]
-    scope: frozenset[str]
-    span: tuple[int, int]
-    """The tokens of the scope."""
-    stands_in: bool = False
-    """`without one`: what is denied was named before."""
-    elliptical: bool = False
-    earlier: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Order:
-    """Something comes first. Either side may be unknown."""
-
-    left: frozenset[str]
-    right: frozenset[str]
-    loose: bool = False
-    """Said with `then` alone, which may as well join two sentences of a step."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +29,7 @@ class Statement:
     @cached_property
     def words(self) -> frozenset[str]:
         """What it says; of `5 min` also the bare number."""
-        return _words(self.tokens)
+        return words_of(self.tokens)
 
     @cached_property
     def needed(self) -> frozenset[str]:
@@ -79,13 +54,70 @@ class Statement:
         return any(token.form in CONDITIONS and not token.code for token in self.tokens)
 
     @cached_property
+    def only_if(self) -> bool:
+        """`only when`, `only after`, `only as a last resort`."""
+        return any(
+            one.value == "only" and (other.form in _QUALIFIERS or other.value in ("help", "after"))
+            for one, other in pairwise(self.tokens)
+        )
+
+    @cached_property
+    def conditioned(self) -> frozenset[str]:
+        """Words that hold only under a condition: of `destructive if misused: it must be empty` the first part."""
+        start = 0
+        found: frozenset[str] = frozenset()
+        for place, token in enumerate([*self.tokens, Token("mark", ":", ":")]):
+            if token.value != ":" or token.kind != "mark":
+                continue
+            part = self.tokens[start:place]
+            conditions = [number for number, item in enumerate(part) if item.form in CONDITIONS and not item.code]
+            if conditions:
+                leads = start == 0 and not any(item.carries for item in part[: conditions[0]])
+                found |= self.words if leads else words_of(part)
+            start = place + 1
+        return found
+
+    @cached_property
+    def hypothetical(self) -> frozenset[str]:
+        """What happens else: `..., or they refuse to start`, `otherwise nothing is removed`."""
+        for place, token in enumerate(self.tokens):
+            last = self.tokens[place - 1] if place else None
+            if token.form == "otherwise" or (token.form == "or" and last is not None and last.value == ","):
+                rest = self.tokens[place + 1 :]
+                stop = next((number for number, item in enumerate(rest) if item.kind == "mark"), len(rest))
+                return words_of(rest[:stop]) - words_of(self.tokens[:place])
+        return frozenset()
+
+    @cached_property
+    def relatives(self) -> tuple[tuple[frozenset[str], frozenset[str], frozenset[str]], ...]:
+        """`use A and not B, which blocks`: what stands before B, B, and what is said of B."""
+        found = []
+        for place, token in enumerate(self.tokens):
+            if token.form not in ("which", "who", "whose") or token.code:
+                continue
+            parts = list(_parts(self.tokens[:place]))
+            after = next(_parts(self.tokens[place + 1 :]), frozenset())
+            if len(parts) > 1:
+                found.append((frozenset().union(*parts[:-1]) - parts[-1] - after, parts[-1], after))
+        return tuple(found)
+
+    @cached_property
+    def compared(self) -> dict[str, str]:
+        """Numbers with `above`, `at most` and the like before them."""
+        return {
+            other.value: one.value
+            for one, other in pairwise(self.tokens)
+            if other.kind == "number" and one.value in ("<", ">", "<=", ">=")
+        }
+
+    @cached_property
     def refers_back(self) -> bool:
         """It speaks of what the sentence before it named."""
-        return self.continues or any(token.form in _PRONOUNS and not token.code for token in self.tokens)
+        return self.continues or any(token.form in PRONOUNS and not token.code for token in self.tokens)
 
     @cached_property
     def negations(self) -> tuple[Negation, ...]:
-        return tuple(_negations(self.tokens))
+        return tuple(negations(self.tokens))
 
     @cached_property
     def negated(self) -> frozenset[str]:
@@ -98,7 +130,12 @@ class Statement:
         outside = [
             token for place, token in enumerate(self.tokens) if not any(start <= place < stop for start, stop in spans)
         ]
-        return _words(outside)
+        return words_of(outside)
+
+    @cached_property
+    def plain_parts(self) -> tuple[frozenset[str], ...]:
+        """The parts in which nothing is denied."""
+        return tuple(_parts(self.tokens, denying=False))
 
     @cached_property
     def alternatives(self) -> frozenset[tuple[str, str]]:
@@ -111,7 +148,7 @@ class Statement:
 
     @cached_property
     def orders(self) -> tuple[Order, ...]:
-        return tuple(_orders(self.tokens))
+        return tuple(orders(self.tokens))
 
     @cached_property
     def parts(self) -> tuple[frozenset[str], ...]:
@@ -124,7 +161,7 @@ class Statement:
         return frozenset(_pairs(self.tokens))
 
 
-_PRONOUNS = frozenset(["it", "its", "this", "that", "they", "them", "these", "those", "one"])
+_QUALIFIERS = CONDITIONS | {"as", "with", "inside", "after", "for"}
 
 
 def statements(tokens: Sequence[Token]) -> Iterator[Statement]:
@@ -157,75 +194,27 @@ def taken_apart(statement: Statement) -> list[Statement]:
         found[-1].append(token)
     if len(found) > 1 and not any(item.carries for item in found[-1]):
         found[-2].extend(found.pop())
-    return [Statement(tuple(piece)) for piece in found]
+    return [Statement(tuple(piece)) for piece in _with_verbs(found)]
 
 
-def _words(tokens: Sequence[Token]) -> frozenset[str]:
-    found = {token.value for token in tokens if token.carries}
-    found.update(token.value.split()[0] for token in tokens if token.kind == "number")
-    return frozenset(found)
+def _with_verbs(pieces: Sequence[Sequence[Token]]) -> Iterator[list[Token]]:
+    """`set a to 5 and b to 7`: what follows `and` and is too short to have a verb has that of what went before."""
+    verb: Token | None = None
+    for piece in pieces:
+        said = [item for item in piece if item.carries]
+        short = piece[0].form in ("and", "or") and len(said) < _SHORT
+        yield [*piece, verb] if short and verb is not None else list(piece)
+        if not short and said:
+            verb = said[0]
 
 
-def _ends_scope(token: Token) -> bool:
-    return not token.code and (token.kind == "mark" or token.form in SCOPE_ENDS)
-
-
-def _negations(tokens: Sequence[Token]) -> Iterator[Negation]:
-    start = 0
-    for place, token in enumerate(tokens):
-        if _ends_scope(token):
-            start = place + 1
-        if token.kind != "negation":
-            continue
-        stop = next((later for later in range(place + 1, len(tokens)) if _ends_scope(tokens[later])), len(tokens))
-        scope = [item for item in tokens[place + 1 : stop] if item.carries]
-        before = [item for item in tokens[start:place] if item.carries]
-        if not scope and place + 1 < stop and tokens[place + 1].form in _PRONOUNS:
-            yield Negation(frozenset(), frozenset(), (place + 1, stop), stands_in=True)
-        elif scope:
-            yield Negation(frozenset({scope[0].value}), _words(scope), (place + 1, stop))
-        elif before and tokens[place - 1].form in _BACKWARD:
-            earlier = _words(tokens[:start])
-            yield Negation(_words(before), _words(before), (start, place), elliptical=True, earlier=earlier)
-        elif following := next((item for item in tokens[stop:] if item.carries), None):
-            # `Do not, if it is full, drop it` denies what comes after the condition, and to be safe all from there on.
-            yield Negation(frozenset({following.value}), _words(tokens[stop:]), (stop, len(tokens)))
-        elif before:
-            yield Negation(_words(before), _words(before), (start, place))
-
-
-def _breaks(token: Token) -> bool:
-    return token.kind in ("mark", "order") or (not token.code and token.form in SCOPE_ENDS)
-
-
-def _orders(tokens: Sequence[Token]) -> Iterator[Order]:
-    led = False
-    for place, token in enumerate(tokens):
-        if token.kind != "order":
-            continue
-        stop = next((later for later in range(place + 1, len(tokens)) if _breaks(tokens[later])), len(tokens))
-        if token.value in ("before", "after"):
-            near = _words(tokens[place + 1 : stop])
-            far = _words(tokens[:place]) or _words(tokens[stop:])
-            if not far:  # `after an OOM kill use half`: where the one ends is not marked, but each has an end of it
-                said = [item for item in tokens[place + 1 :] if item.carries]
-                near, far = _words(said[:1]), _words(said[-1:])
-            yield Order(far, near) if token.value == "before" else Order(near, far)
-        elif token.value == "first":
-            led = True
-            start = next((item + 1 for item in reversed(range(place)) if _breaks(tokens[item])), 0)
-            then = next((later for later in range(place, len(tokens)) if tokens[later].value == "then"), len(tokens))
-            yield Order(_words(tokens[start:stop]), _words(tokens[then + 1 :]))
-        elif not led and not any(item.form in CONDITIONS for item in tokens[:place]):
-            yield Order(_words(tokens[:place]), _words(tokens[place + 1 :]), loose=True)
-
-
-def _parts(tokens: Sequence[Token]) -> Iterator[frozenset[str]]:
+def _parts(tokens: Sequence[Token], *, denying: bool = True) -> Iterator[frozenset[str]]:
     start = 0
     for place, token in enumerate([*tokens, Token("mark", ",", ",")]):
         if token.kind == "mark" or (not token.code and token.form in _SIDE_BY_SIDE):
             piece = tokens[start:place]
-            if words := frozenset(item.value for item in piece if item.carries):
+            words = frozenset(item.value for item in piece if item.carries)
+            if words and (denying or not any(item.kind == "negation" for item in piece)):
                 yield words
             start = place + 1
 

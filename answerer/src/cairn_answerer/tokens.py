@@ -7,7 +7,7 @@ nor order anything, and no mark inside code ends a sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -70,6 +70,13 @@ def tokens(text: str) -> list[Token]:
         end = code.end
     found.extend(_prose(text[end:], found))
     return found
+
+
+def words_of(tokens: Sequence[Token]) -> frozenset[str]:
+    """What they say; of `5 min` also the bare number, but not of `5 %`."""
+    found = {token.value for token in tokens if token.carries}
+    found.update(token.value.split()[0] for token in tokens if token.kind == "number" and "%" not in token.value)
+    return frozenset(found)
 
 
 def _prose(text: str, before: list[Token]) -> Iterator[Token]:

@@ -62,7 +62,7 @@ class Checker:
 
 def _faults(text: str, cited: Sequence[Shown], evidence: Evidence) -> Iterator[tuple[Fault, str]]:
     yield from literal_faults(text, without_code(text), cited, evidence)
-    for verb in risk.unsupported(text, evidence.sentences):
+    for verb in risk.unsupported(text, evidence.uses):
         yield "risky verb", verb
     yield from alignment.compare(_OWN_STEP.sub("", text), evidence.sentences)
 

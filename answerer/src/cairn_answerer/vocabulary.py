@@ -39,7 +39,8 @@ SCOPE_ENDS: Final = word_set("but because since whereas while otherwise although
 JOINTS: Final = word_set("and but because since whereas while which so otherwise although then or as")
 """Words at which a sentence of a claim may be taken apart when its halves stand in two sentences of a step."""
 
-CONDITIONS: Final = word_set("if when until unless once")
+PRONOUNS: Final = word_set("it its this that they them these those one")
+CONDITIONS: Final = word_set("if when until unless once whether")
 
 PHRASES: Final = (
     (r"\b(?:can ?not|can't|could not|must not|not) be (?:undone|reversed|reverted|taken back)\b|\birreversible\b",
@@ -64,6 +65,7 @@ PHRASES: Final = (
     (r"\bas soon as\b", "when"),
     (r"\b(?:starting|beginning) with\b", "first"),
     (r"\bin use\b", "inuse"),
+    (r"(?<=\bmust )run\b|(?<=\bshould )run\b|(?<=\bto )run\b(?=[.,;]|$)", "running"),
 )  # fmt: skip
 """Expressions of several words, and how each is read."""
 
