@@ -20,7 +20,9 @@ from cairn_answerer.words import word_set
 Disagreement = Literal["overlap", "negation", "opposite"]
 
 _FEW = 2
-_FILLERS = word_set("set server option parameter sett statement possible session enough")
+"""Words of a sentence so short that one of them says it."""
+
+_FILLERS = word_set("set server option parameter sett statement possible session enough check watch confirm see")
 """Stems of words that a claim may add to a sentence, one at a time: `set it to 1` for `it must be 1`."""
 
 
@@ -109,7 +111,8 @@ def _missing(statement: Statement, sentence: Sentence, quoted: frozenset[str]) -
     lent = len(statement.needed & sentence.lent - own)
     if len(shared) < lent or (len(shared) == lent and not sentence.says.needed <= statement.needed):
         return None
-    if sentence.code and len(shared) <= len(statement.needed & sentence.context - own):
+    borrowed = len(statement.needed & sentence.context - own)
+    if sentence.code and (len(shared) < borrowed or (borrowed and len(shared) == 1)):
         return None
     missing = statement.needed - own - sentence.context
     fillers = missing & _FILLERS

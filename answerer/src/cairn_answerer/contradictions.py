@@ -14,14 +14,14 @@ from cairn_answerer.language import OPPOSITE_STEMS
 from cairn_answerer.order_and_negation import Order
 from cairn_answerer.statements import Statement
 from cairn_answerer.step_sentences import Sentence
-from cairn_answerer.vocabulary import PARTICLES
+from cairn_answerer.vocabulary import NECESSARY, PARTICLES, POSSIBLE
 
 
 def contradiction(statement: Statement, sentence: Sentence) -> tuple[Literal["negation", "opposite"], str] | None:
     """How the claim contradicts the sentence, if it does."""
     if detail := _turned_round(statement, sentence):
         return "negation", detail
-    for differs in (_quantified, _unqualified, _reordered, _other_word, _mixed):
+    for differs in (_quantified, _weakened, _unqualified, _reordered, _other_word, _mixed):
         if detail := differs(statement, sentence):
             return "opposite", detail
     return None
@@ -31,6 +31,16 @@ def _quantified(statement: Statement, sentence: Sentence) -> str:
     """`all`, `most`, `at least`: the claim may have only those of the sentence."""
     known = sentence.says.operators | (sentence.heading.operators if sentence.heading else frozenset())
     return " ".join(sorted(statement.operators - known))
+
+
+def _weakened(statement: Statement, sentence: Sentence) -> str:
+    """`may` where the sentence has `must`, or the other way round."""
+    forms = {token.form for token in statement.tokens if not token.code}
+    known = {token.form for token in sentence.says.tokens if not token.code}
+    for one, other in ((POSSIBLE, NECESSARY), (NECESSARY, POSSIBLE)):
+        if forms & one and not forms & other and known & other and not known & one:
+            return min(forms & one)
+    return ""
 
 
 def _mixed(statement: Statement, sentence: Sentence) -> str:

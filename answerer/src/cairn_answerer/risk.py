@@ -48,7 +48,12 @@ def unsupported(text: str, uses: Sequence[Use]) -> Iterator[str]:
     claim = list(statements(tokens(text)))
     said = frozenset().union(*(statement.words for statement in claim))
     for statement in claim:
-        for use in _uses(statement, in_step=False):
+        found = list(_uses(statement, in_step=False))
+        # `Restart it with <a command of the step that restarts>`: the command itself was checked letter by letter.
+        quoted = {use.group for use in found if use.code and use.objects}
+        for use in found:
+            if not use.code and use.group in quoted and any(use.group == other.group and other.code for other in uses):
+                continue
             if not any(_supports(other, use, said) for other in uses):
                 yield use.verb
 

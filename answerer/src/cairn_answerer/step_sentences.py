@@ -42,9 +42,10 @@ def sentences_of(step: int, text: str, title: str) -> Iterator[Sentence]:
             place += 1
         if code:
             for line in fenced_lines(code):
-                says = Statement(tuple(code_tokens(line)))
+                comment = line.lstrip().startswith(("#", "--", "//"))
+                says = Statement(tuple(tokens(line) if comment else code_tokens(line)))
                 context = about | (heading.words if heading else frozenset())
-                yield Sentence(step, place, says, heading, context, frozenset(), code=True)
+                yield Sentence(step, place, says, heading, context, frozenset(), code=not comment)
                 previous |= says.words
                 place += 1
             end = code.end

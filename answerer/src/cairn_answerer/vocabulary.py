@@ -13,11 +13,11 @@ LITTLE: Final = word_set(
     "some such your yours we our us they their them i me my he she his her you up down out off again about between "
     "through during please use uses using used run make makes made sure ensure get gets got let lets see go goes "
     "going want like e g ie eg i.e e.g etc via per step steps so or and but one ones both either way now next "
-    "following below-mentioned command commands it's that's thing things order case if when while until once because "
+    "following command commands it's that's thing things order case if when while until once because "
     "since whereas which otherwise although then not no never none nothing neither nor without cannot instead "
     "require requires required simply only all each every even first before after most least more fewer less above "
     "below atmost atleast always unless mostly mean means meaning file files value server's therefore thus "
-    "hence already currently become becomes does doing give gives given s t ll re ve"
+    "whether hence already currently become becomes does doing give gives given s t ll re ve"
 )
 """Words that carry no meaning of their own. Those that change a meaning are looked at one by one elsewhere."""
 
@@ -63,6 +63,7 @@ PHRASES: Final = (
     (r"\bshut(?:s|ting)? down\b", "shutdown"),
     (r"\bso that\b", "so"),
     (r"\bas soon as\b", "when"),
+    (r"\b(?:has|have|had|needs?) to\b", "must"),
     (r"\b(?:starting|beginning) with\b", "first"),
     (r"\bin use\b", "inuse"),
     (r"(?<=\bmust )run\b|(?<=\bshould )run\b|(?<=\bto )run\b(?=[.,;]|$)", "running"),
@@ -123,6 +124,9 @@ KINDS_OF_THINGS: Final = word_set(
 """What a command names before the name of the very thing: `drop table` alone says too little to be right."""
 
 PARTICLES: Final = (("on", "off"), ("up", "down"), ("with", "without"), ("into", "out"))
+
+POSSIBLE: Final = word_set("may might can could")
+NECESSARY: Final = word_set("must need needs required")
 
 NUMBER_WORDS: Final = dict(
     pair.split("=")
