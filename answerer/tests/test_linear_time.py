@@ -13,13 +13,14 @@ from cairn_answerer.citations import Resolver, extract
 from cairn_answerer.code import find_code
 from cairn_answerer.commands import commands
 from cairn_answerer.errors import BadOutput
-from cairn_answerer.evidence import quantities
 from cairn_answerer.injection import withhold
-from cairn_answerer.language import clauses, spoken
 from cairn_answerer.model import DraftClaim
 from cairn_answerer.parsing import parse
 from cairn_answerer.placeholders import fill
+from cairn_answerer.quantities import quantities
 from cairn_answerer.safety import classify
+from cairn_answerer.statements import Statement, statements, taken_apart
+from cairn_answerer.tokens import tokens
 from cairn_answerer.verification import Checker
 
 RESOLVER = Resolver(make_shown(make_passage(1)))
@@ -53,6 +54,12 @@ HOSTILE = {
     "dotted names": "psql -c 'SELECT " + "a." * (SIZE // 2),
     "one long name": "psql -c 'SELECT " + "a" * SIZE,
     "do if": "do if for " * (SIZE // 10),
+    "negations": "do not drop " * (SIZE // 12),
+    "nothing but not": "not " * (SIZE // 4),
+    "orders": "first a before bb then " * (SIZE // 23),
+    "joints": "xx and yy, because " * (SIZE // 19),
+    "words": "measure the lag " * (SIZE // 16),
+    "commands in spans": "`pg_ctl` `-D` " * (SIZE // 14),
 }
 
 
@@ -61,12 +68,20 @@ def parsed(text: str) -> None:
         parse(text, RESOLVER)
 
 
+def looked_at(statement: Statement) -> object:
+    return (
+        statement.negations, statement.orders, statement.pairs, statement.parts, statement.affirmed,
+        statement.alternatives, taken_apart(statement),
+    )  # fmt: skip
+
+
 WORK: dict[str, Callable[[str], object]] = {
     "parse": parsed,
     "extract": lambda text: extract(text, RESOLVER),
     "resolve": RESOLVER.resolve,
     "code": find_code,
-    "clauses": lambda text: list(clauses(spoken(text[:12_000]))),
+    "tokens": tokens,
+    "statements": lambda text: [looked_at(statement) for statement in statements(tokens(text))],
     "quantities": lambda text: list(quantities(text)),
     "fill": lambda text: fill(text, {"a": "b"}),
     "withhold": lambda text: withhold(text[:12_000]),

@@ -20,7 +20,8 @@ NEAR = Evidence(cosine=0.8, coverage=0.9, gap=0.2)
 
 
 def gate(runbooks: Evidence | None = FAR, events: Evidence | None = None, **names: Any) -> Gate:
-    nothing: dict[str, Any] = {"asked": [], "found": [], "naming": frozenset(), "joined": [], "routed": False}
+    nothing: dict[str, Any] = {"asked": [], "found": [], "naming": frozenset(), "joined": []}
+    nothing |= {"code": False, "routed": False}
     return judge(runbooks, events, Names(**nothing | names), POLICY)
 
 
@@ -55,6 +56,30 @@ def test_a_key_that_many_documents_hold_names_nothing() -> None:
 def test_a_name_that_is_also_said_of_other_things_needs_the_rest_of_the_question(word: str) -> None:
     assert not named(word).enough
     assert named(word, runbooks=replace(FAR, coverage=1.0)).enough
+
+
+def test_a_page_that_holds_a_phrase_of_the_query_is_enough() -> None:
+    assert gate(runbooks=replace(FAR, quoted=True)).enough
+
+
+def test_a_page_about_another_product_is_not_whatever_else_it_holds() -> None:
+    foreign = replace(NEAR, coverage=1.0, quoted=True, foreign=True)
+    assert not gate(runbooks=foreign).enough
+    assert not named("502", runbooks=foreign).enough
+    assert confidence(foreign, POLICY) == 0.0
+    assert gate(runbooks=foreign, events=NEAR).enough, "an event about that product may be"
+
+
+@pytest.mark.parametrize(
+    "seen", [{"routed": True}, {"asked": ["proj-12"], "found": ["proj-12"], "naming": {"proj-12"}}]
+)
+def test_what_is_named_exactly_is_enough_on_a_page_about_another_product_too(seen: dict[str, Any]) -> None:
+    assert gate(runbooks=replace(FAR, foreign=True), **seen).enough
+
+
+def test_an_error_code_alone_is_enough_on_a_page_that_holds_it() -> None:
+    assert gate(runbooks=replace(FAR, coverage=1.0), code=True).enough
+    assert not gate(runbooks=FAR, code=True).enough
 
 
 def test_nothing_found_is_never_enough() -> None:

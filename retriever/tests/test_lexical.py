@@ -29,6 +29,7 @@ def candidate(frequencies: tuple[float, ...], length: int = 50, kind: str = "run
         content_sha="",
         identifiers=frozenset(),
         frequencies=frequencies,
+        quoted=(),
         length=length,
         cosine=None,
         extra_cosine=None,
@@ -41,10 +42,22 @@ def asked(
     spellings: tuple[tuple[str, ...], ...] = (),
     fillers: frozenset[str] = frozenset(),
     joined: frozenset[str] = frozenset(),
+    products: tuple[tuple[str, ...], ...] = (),
 ) -> Prepared:
     """A query of these lexemes."""
     state = CorpusState(0, None, 0, 0.0, False, {}, None)
-    return Prepared(state, lexemes, spellings, fillers, joined, {}, {}, ())
+    return Prepared(
+        state=state,
+        lexemes=lexemes,
+        sequence=tuple(enumerate(lexemes, 1)),
+        products=products,
+        spellings=spellings,
+        fillers=fillers,
+        joined=joined,
+        event_frequencies={},
+        identifier_documents={},
+        routes=(),
+    )
 
 
 def bm25(*lexemes: str, policy: LexicalPolicy = LexicalPolicy()) -> Bm25:
@@ -81,18 +94,21 @@ def test_short_chunks_beat_long_ones_with_the_same_words() -> None:
 class TestSubject:
     """What a question is about; the rest may be missing from the page that answers it."""
 
-    HELD = candidate((1.0, 0.0))
-
     def covered(self, prepared: Prepared) -> float:
-        return Bm25(weigh(prepared, LEXICON, LEXICON, 40), LEXICON, LEXICON, LexicalPolicy()).coverage([self.HELD])
+        """Of a page that holds the word `rare` and no other."""
+        lexemes = weigh(prepared, LEXICON, LEXICON, 40)
+        page = candidate(tuple(float(one.lexeme == "rare") for one in lexemes))
+        return Bm25(lexemes, LEXICON, LEXICON, LexicalPolicy()).coverage([page])
 
-    def test_a_word_that_no_page_has_is_missed(self) -> None:
-        assert self.covered(asked("rare", "kafka")) < 0.6
+    def test_a_product_that_no_page_has_is_missed_more_than_any_other_word(self) -> None:
+        product = self.covered(asked("rare", "kafka", products=(("kafka",),)))
+        assert product < 0.6
+        assert product < self.covered(asked("rare", "acme")) < 1.0
 
     def test_fillers_are_not(self) -> None:
         assert self.covered(asked("rare", "sorri", fillers=frozenset({"sorri"}))) == 1.0
 
-    @pytest.mark.parametrize("value", ["1000x", "9216", "deadbeef01"])
+    @pytest.mark.parametrize("value", ["1000x", "9216", "deadbeef01", "srv12", "inc12345"])
     def test_unknown_values_are_not(self, value: str) -> None:
         assert self.covered(asked("rare", value)) == 1.0
 

@@ -34,6 +34,8 @@ QUESTION = Question(
     naming=frozenset(),
     identifier_weights={},
     routed=frozenset(),
+    rarities=(),
+    products=frozenset(),
     ignore_age=False,
 )
 
@@ -53,6 +55,7 @@ def candidate(
     content: str | None = None,
     held: Sequence[str] = (),
     section: str = "",
+    quoted: Sequence[int] = (),
 ) -> Candidate:
     identity = uuid.uuid5(document(of), str(step))
     return Candidate(
@@ -68,6 +71,7 @@ def candidate(
         content_sha=content or str(identity),
         identifiers=frozenset(held),
         frequencies=(words,),
+        quoted=tuple(quoted),
         length=50,
         cosine=cosine,
         extra_cosine=None,
@@ -123,6 +127,26 @@ class TestOrder:
         long = [candidate(1, step, cosine=0.9) for step in range(1, 9)]
         others = [candidate(of, cosine=0.5) for of in range(2, 6)]
         assert set(documents(ranked([*long, *others], k=7))) == {1, 2, 3, 4, 5}
+
+    def test_who_holds_a_message_word_by_word_comes_before_who_is_nearer(self) -> None:
+        quoting = candidate(1, cosine=0.50, quoted=(0, 1, 2))
+        nearer = candidate(2, cosine=0.55, quoted=(0,))
+        assert documents(ranked([quoting, nearer], rarities=(0.4, 0.4, 0.4))) == [1, 2]
+        assert documents(ranked([quoting, nearer], rarities=(0.1, 0.1, 0.1))) == [2, 1], "common words in a row"
+        apart = replace(quoting, quoted=(0, 2))
+        assert documents(ranked([apart, nearer], rarities=(0.4, 0.4, 0.4))) == [2, 1], "no run"
+
+    def test_a_message_weighs_more_than_a_port_that_another_page_names(self) -> None:
+        quoting, naming = candidate(1, cosine=0.5, quoted=(0, 1, 2)), candidate(2, cosine=0.5, held=["5432"])
+        asked = {"naming": frozenset({"5432"}), "identifier_weights": {"5432": 1.0}}
+        assert documents(ranked([quoting, naming], rarities=(0.4, 0.4, 0.4), **asked))[0] == 1
+        assert documents(ranked([replace(quoting, quoted=()), naming], **asked))[0] == 2
+
+    def test_a_phrase_of_many_runbooks_names_none(self) -> None:
+        common = [candidate(of, cosine=0.5, quoted=(0, 1, 2)) for of in range(1, 5)]
+        found = ranking([*common, candidate(9, cosine=0.55)], rarities=(0.5, 0.5, 0.5))
+        assert documents(found.steps)[0] == 9
+        assert found.runbooks is not None and not found.runbooks.quoted
 
     def test_no_candidates_give_no_results(self) -> None:
         assert ranked([]) == []

@@ -122,7 +122,7 @@ class TestMetrics:
 
 
 def case(answerable: bool, features: tuple[float, float, float], confidence: float = 0.5, exact: bool = False) -> Case:
-    return Case("id", "dev", answerable, exact, features, confidence, enough=confidence >= 0.5)
+    return Case("id", "dev", answerable, exact, False, features, confidence, enough=confidence >= 0.5)
 
 
 class TestGate:
@@ -166,7 +166,16 @@ class TestGate:
         features = random.random((60, 3))
         answers = random.random(60) < 0.5
         cases = [
-            Case(str(i), "dev", bool(a), exact=False, features=(f[0], f[1], f[2]), confidence=0, enough=False)
+            Case(
+                str(i),
+                "dev",
+                bool(a),
+                exact=False,
+                foreign=False,
+                features=(f[0], f[1], f[2]),
+                confidence=0,
+                enough=False,
+            )
             for i, (a, f) in enumerate(zip(answers, features.tolist(), strict=True))
         ]
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cairn_answerer.cleaning import folded, squeezed
+from cairn_answerer.cleaning import folded, joined, squeezed
 from cairn_answerer.injection import WITHHELD
-from cairn_answerer.language import NUMBER_WORDS, Clause, clauses, content_stems, spoken
 from cairn_answerer.model import Shown
 from cairn_answerer.placeholders import fill
+from cairn_answerer.quantities import digits, quantities, without_steps
+from cairn_answerer.risk import Use, uses_of
+from cairn_answerer.step_sentences import Sentence, sentences_of
 from cairn_shared.identifiers import identifiers
 
 
@@ -20,12 +22,14 @@ class Evidence:
 
     raw: str
     squeezed: str
+    joined: str
+    """On one line, with every character as the step has it."""
     folded: str
-    clauses: tuple[Clause, ...]
+    sentences: tuple[Sentence, ...]
+    uses: tuple[Use, ...]
     numbers: frozenset[str]
     quantities: frozenset[tuple[str, str]]
     identifiers: frozenset[str]
-    stems: frozenset[str]
     has_runbook: bool
 
     @classmethod
@@ -39,15 +43,22 @@ class Evidence:
         # On one line, so that a number and its unit may be on two; without `go to step 3`, which is no quantity.
         measured = without_steps(squeezed(about))
         amounts = frozenset(quantities(measured))
+        sentences = tuple(
+            sentence
+            for place, (head, *forms) in enumerate(zip(heads, texts, filled or texts, strict=True))
+            for text in dict.fromkeys(forms)
+            for sentence in sentences_of(place, text, head)
+        )
         return cls(
             raw=raw,
             squeezed=squeezed(raw),
+            joined=joined(raw),
             folded=folded(about),
-            clauses=tuple(clauses(spoken("\n\n".join(texts)))),
+            sentences=sentences,
+            uses=uses_of(sentences),
             numbers=frozenset(number for number, _ in amounts) | frozenset(digits(measured)),
             quantities=amounts,
             identifiers=frozenset(identifiers(about)),
-            stems=frozenset(content_stems(about)),
             has_runbook=any(item.passage.is_runbook for item in cited),
         )
 
@@ -92,46 +103,3 @@ def complete(piece: str, raw: str) -> bool:
 def _sql_goes_on(lines: Sequence[str], place: int) -> bool:
     following = lines[place + 1] if place + 2 < len(lines) else ""
     return re.match(r"(?:where|and|or|limit|from|set|using|on|order|returning)\b", following, re.IGNORECASE) is not None
-
-
-_QUANTITY = re.compile(r"(?<![\w.])(\d{1,3}(?:[,_]\d{3})+|\d+(?:\.\d+)?)(?![\d])\s{0,2}-?(%|[A-Za-zµ]{1,12})?(?![\w])")
-_UNITS = {
-    unit: name
-    for name, spellings in {
-        "ms": "ms millisecond milliseconds msec",
-        "s": "s sec secs second seconds",
-        "min": "m min mins minute minutes",
-        "h": "h hr hrs hour hours",
-        "d": "d day days",
-        "week": "w week weeks",
-        "%": "% percent pct",
-        "KB": "kb kib ki kilobyte kilobytes",
-        "MB": "mb mib mi megabyte megabytes",
-        "GB": "gb gib gi gigabyte gigabytes",
-        "TB": "tb tib ti terabyte terabytes",
-        "B": "byte bytes",
-    }.items()
-    for unit in spellings.split()
-}
-STEP_REFERENCE = re.compile(r"\bsteps?\s+\d{1,3}(?:\s*(?:-|–|to|and|,)\s*\d{1,3})*", re.IGNORECASE)
-
-
-def without_steps(text: str) -> str:
-    """`text` without `step 4`: where to go next is no quantity."""
-    return STEP_REFERENCE.sub(" ", text)
-
-
-def quantities(text: str) -> Iterator[tuple[str, str]]:
-    """(number, unit) in one spelling: `5 minutes` and `5m` are (5, min); the unit is empty where it is none we know."""
-    spelled = re.sub(r"\b[a-z]+\b", lambda match: NUMBER_WORDS.get(match[0], match[0]), text, flags=re.IGNORECASE)
-    for number, unit in _QUANTITY.findall(spelled):
-        yield _number(number), _UNITS.get(unit.lower(), "")
-
-
-def _number(text: str) -> str:
-    text = text.replace(",", "").replace("_", "")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def digits(text: str) -> list[str]:
-    return re.findall(r"\d+(?:\.\d+)?", text)

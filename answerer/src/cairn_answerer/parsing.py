@@ -26,6 +26,7 @@ _MAX_DEPTH = 6
 _TEXT_KEYS = ("text", "claim", "statement")
 _CITE_KEYS = ("cites", "citations", "citation", "sources", "ids", "refs", "cite")
 _ANSWERABLE = re.compile(r'"answerable"\s*:\s*(true|false)')
+_ANY_ANSWERABLE = re.compile(r'"answerable"\s*:')
 _NO_CLAIMS = re.compile(r'"claims"\s*:\s*\[\s*\]')
 _STRUCTURE = re.compile(r'[{}"]|\\.')
 _BULLET = re.compile(r"^\s{0,8}(?:[-*+•]|\d{1,2}[.)])\s+")
@@ -98,9 +99,13 @@ def parse(text: str, resolver: Resolver) -> Draft:
         return Draft(answerable=reader.answerable, claims=tuple(reader.claims))
     if _REFUSAL in folded(text[:2000]):
         return Draft(answerable=False, claims=())
-    if not reader.unfinished and (reader.answerable or _NO_CLAIMS.search(text)):
+    # Only a list that is there and empty says that there is nothing to say; all else is a model that failed, and the
+    # engineer is better served with the steps than with a refusal.
+    undecided = reader.answerable is None and _ANY_ANSWERABLE.search(text)
+    if not reader.unfinished and not undecided and _NO_CLAIMS.search(text):
         return Draft(answerable=True, claims=())
-    claims = tuple(_cited_lines(text, resolver))
+    is_json = isinstance(_loads(text), dict | list)  # whose brackets are no citations
+    claims = () if is_json else tuple(_cited_lines(text, resolver))
     if not claims:
         raise BadOutput
     return Draft(answerable=None, claims=claims)

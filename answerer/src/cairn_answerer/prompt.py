@@ -14,8 +14,8 @@ from cairn_answerer.ports import Message
 from cairn_shared.api.search import AlertContext
 from cairn_shared.redaction import redact
 
-PROMPT_VERSION = "1"
-"""Part of the cache key: raise it with every change of this module."""
+PROMPT_VERSION = "2"
+"""Part of the cache key: raise it with every change of this module, and of what a claim must pass."""
 
 MAX_STEP = 6_000
 """Characters of one step that the model sees."""
@@ -59,6 +59,7 @@ Write JSON of this shape and nothing else, `answerable` first:
 - Each claim cites, by id, the excerpts that say exactly this. Ids stand in `cites` only, never in `text`.
 - Keep commands, flags, paths, names, numbers and units exactly as they are in the excerpt, commands in backticks with
   all of their options. Keep every "not", "only if" and warning. Leave placeholders such as <pod> as they are.
+- Say it in the excerpt's own words, one sentence of it at a time: claims with other words are thrown away.
 - Add nothing from your own knowledge. No links or images that are not in the excerpt.
 - When the excerpts do not answer the question, write {{"answerable": false, "claims": []}}."""
 

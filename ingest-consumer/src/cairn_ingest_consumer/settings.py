@@ -52,6 +52,12 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, Embedders
     consumer_session_timeout: Annotated[
         float, Field(ge=1, description="Seconds until a silent member's partitions move (classic).")
     ] = 10.0
+    consumer_leave_group: Annotated[
+        bool,
+        Field(
+            description="Tell the group at a clean end; false for a broker that keeps a leader which has left (Tansu)."
+        ),
+    ] = True
     batch_records: Annotated[int, Field(ge=1, le=500)] = 10
     batch_wait: Annotated[float, Field(ge=0, le=10, description="Seconds after a batch's first record.")] = 0.2
     buffer_records: Annotated[int, Field(ge=1, description="Per partition; fetching pauses there.")] = 200
@@ -100,5 +106,6 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, Embedders
             stuck_after=self.stuck_after,
             session_timeout=self.consumer_session_timeout,
             protocol=self.consumer_protocol,
+            leave_group=self.consumer_leave_group,
             expired_offset=self.consumer_expired_offset,
         )

@@ -35,6 +35,8 @@ def policy_for(fingerprint: str | None, thresholds: Mapping[str, Any], default: 
 
 def confidence(evidence: Evidence, policy: GatePolicy) -> float:
     """The probability that there is an answer; without vectors a share of the words that are wanted."""
+    if evidence.foreign:
+        return 0.0
     if evidence.cosine is None:
         return min(1.0, policy.threshold * evidence.coverage / policy.words_alone)
     logit = (
@@ -61,18 +63,29 @@ class Names:
     """Those that few documents hold."""
     joined: Sequence[str]
     """CamelCase names."""
+    code: bool
+    """The query is nothing but a number that few chunks hold: an SQLSTATE, an error code."""
     routed: bool
     """An alert or an address led to a runbook that is among the candidates."""
 
-    def certain(self, coverage: float, policy: GatePolicy) -> bool:
+    def certain(self, halves: Sequence[Evidence], policy: GatePolicy) -> bool:
         """Whether there is an answer whatever the vectors say.
 
         A runbook that the query leads to; a key that few documents hold (a ticket, an error code, a commit, a setting);
-        or any other name of few (`502`, `MISCONF`) when the page holds all the rest that is asked, too.
+        and, unless the page is about another product than the query: a phrase of the query that it holds word by word,
+        or any other name of few (`502`, `MISCONF`) when it holds all the rest that is asked, too.
         """
         named = [one for one in self.found if one in self.naming]
         keys = [one for one in named if one in self.joined or _KEY.fullmatch(one)]
-        return self.routed or bool(keys) or (bool(named) and coverage >= policy.whole)
+        return (
+            self.routed
+            or bool(keys)
+            or any(
+                half.quoted or ((named or self.code) and half.coverage >= policy.whole)
+                for half in halves
+                if not half.foreign
+            )
+        )
 
 
 def judge(runbooks: Evidence | None, events: Evidence | None, names: Names, policy: GatePolicy) -> Gate:
@@ -88,5 +101,5 @@ def judge(runbooks: Evidence | None, events: Evidence | None, names: Names, poli
         identifiers_asked=list(names.asked),
         identifiers_found=list(names.found),
         routed=names.routed,
-        enough=bool(halves) and (names.certain(coverage, policy) or believed >= policy.threshold),
+        enough=bool(halves) and (names.certain(halves, policy) or believed >= policy.threshold),
     )

@@ -6,13 +6,14 @@ the runbooks that help with it.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, Prepared, Tells, WeightedLexeme, WordChoice
+from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, Phrase, Prepared, Tells, WeightedLexeme, WordChoice
 from cairn_retriever.policy import CandidatePolicy, LexicalPolicy
 
 
@@ -21,29 +22,39 @@ def idf(chunks: int, frequency: int) -> float:
     return math.log(1.0 + (max(chunks, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-_VALUE = re.compile(r"\d.*|(?=.*\d)[0-9a-f]{7,}")
-"""Amounts, times, ports, hashes: they differ each time."""
+SHORTEST_PHRASE = 3
+WIDEST_GAP = 5
+"""Words from one lexeme of a phrase to the next: more stop words than that are not said in one breath."""
+
+_VALUE = re.compile(r".*\d.*")
+"""Amounts, times, ports, hashes, hosts, tickets: they differ each time."""
 
 
 def weigh(prepared: Prepared, runbooks: Lexicon, events: Lexicon, limit: int) -> list[WeightedLexeme]:
-    """The `limit` rarest lexemes of a query and their other spellings, with their weights, known ones first."""
+    """The `limit` rarest lexemes of a query and their other spellings, with their weights.
+
+    Names of products come first, for the gate asks for them, then those that are known.
+    """
     asked = frozenset(prepared.lexemes)
+    products = frozenset(lexeme for names in prepared.products for lexeme in names)
     meanings = {lexeme: group[0] for group in prepared.spellings for lexeme in group}
+    # Other names of a product only tell what a page is about.
+    said = asked | meanings.keys()
     weighted = [
         WeightedLexeme(
             lexeme=lexeme,
             meaning=meanings.get(lexeme, lexeme),
             asked=lexeme in asked,
             tells=_tells(lexeme, prepared),
-            runbook_idf=idf(runbooks.chunks, runbooks.frequency(lexeme)),
-            event_idf=idf(events.chunks, events.frequency(lexeme)),
+            runbook_idf=idf(runbooks.chunks, runbooks.frequency(lexeme)) if lexeme in said else 0.0,
+            event_idf=idf(events.chunks, events.frequency(lexeme)) if lexeme in said else 0.0,
         )
-        for lexeme in dict.fromkeys([*prepared.lexemes, *meanings])
+        for lexeme in dict.fromkeys([*prepared.lexemes, *meanings, *products])
     ]
 
-    def order(one: WeightedLexeme) -> tuple[bool, float, str]:
+    def order(one: WeightedLexeme) -> tuple[bool, bool, float, str]:
         unknown = not (runbooks.frequency(one.lexeme) or events.frequency(one.lexeme))
-        return unknown, -max(one.runbook_idf, one.event_idf), one.lexeme
+        return one.lexeme not in products, unknown, -max(one.runbook_idf, one.event_idf), one.lexeme
 
     return sorted(weighted, key=order)[:limit]
 
@@ -52,7 +63,40 @@ def _tells(lexeme: str, prepared: Prepared) -> Tells:
     """A name's parts say what an unknown name is about, and an unknown number says nothing."""
     if lexeme in prepared.fillers:
         return "never"
-    return "where known" if lexeme in prepared.joined or _VALUE.fullmatch(lexeme) else "always"
+    if any(lexeme in names for names in prepared.products):
+        return "always"
+    return "where known" if lexeme in prepared.joined or _VALUE.fullmatch(lexeme) else "less where unknown"
+
+
+def phrases(prepared: Prepared, lexicon: Lexicon, policy: CandidatePolicy) -> list[Phrase]:
+    """What of a query may stand in a runbook word by word: an error message, a title.
+
+    Every run of `policy.phrase` lexemes that the runbooks know, one of them no filler at least; the rarest of them, in
+    the order of the text. What they do not know is passed over: a name or an amount, which differs each time.
+    """
+    sequence = [(place, lexeme) for place, lexeme in prepared.sequence if lexicon.frequency(lexeme)]
+    length = min(policy.phrase, max(len(sequence), SHORTEST_PHRASE))
+    greatest = idf(lexicon.chunks, 1)
+    found: dict[tuple[tuple[str, ...], tuple[int, ...]], Phrase] = {}
+    for start in range(len(sequence) - length + 1):
+        part = sequence[start : start + length]
+        lexemes = tuple(lexeme for _, lexeme in part)
+        gaps = tuple(after - before for (before, _), (after, _) in itertools.pairwise(part))
+        telling = not prepared.fillers.issuperset(lexemes)
+        if telling and max(gaps) <= WIDEST_GAP and min(gaps) > 0:
+            rarity = sum(idf(lexicon.chunks, lexicon.frequency(one)) for one in lexemes) / length / greatest
+            found.setdefault((lexemes, gaps), Phrase(lexemes, gaps, rarity if len(sequence) > length else 1.0))
+    least = sorted((one.rarity for one in found.values()), reverse=True)[: policy.phrases][-1:]
+    return [one for one in found.values() if one.rarity >= least[0]][: policy.phrases]
+
+
+def is_code(prepared: Prepared, lexicon: Lexicon, few: int) -> bool:
+    """Whether the query is one number that `few` chunks of runbooks hold at most."""
+    return (
+        len(prepared.lexemes) == 1
+        and bool(_VALUE.fullmatch(prepared.lexemes[0]))
+        and 0 < lexicon.frequency(prepared.lexemes[0]) <= few
+    )
 
 
 def selecting(
@@ -64,7 +108,7 @@ def selecting(
     would find could not rank high, and they still count in the score of what is found. One that the statistics do not
     know is looked up all the same: it may have come a moment ago.
     """
-    rising = sorted((lexicon.frequency(one.lexeme), one.lexeme, one.idf(kind)) for one in weighted)
+    rising = sorted((lexicon.frequency(one.lexeme), one.lexeme, one.idf(kind)) for one in weighted if one.idf(kind))
     budget = policy.runbook_postings if kind == RUNBOOK else policy.event_postings
     chosen: list[WordChoice] = []
     known = visited = 0
@@ -111,8 +155,11 @@ class Bm25:
 
         def weight(place: int) -> float:
             one = self.lexemes[place]
-            silent = one.tells == "never" or (one.tells == "where known" and not lexicon.frequency(one.lexeme))
-            return idfs[place] if one.asked and not silent else 0.0
+            if not one.asked or one.tells == "never":
+                return 0.0
+            if lexicon.frequency(one.lexeme) or one.tells == "always":
+                return idfs[place]
+            return 0.0 if one.tells == "where known" else self.policy.unknown * idfs[place]
 
         weighed = [(places, max(weight(place) for place in places)) for places in self._meanings]
         return [(places, most) for places, most in weighed if most > 0.0]
@@ -148,6 +195,11 @@ class Bm25:
     def score(self, candidate: Candidate) -> float:
         """BM25 of the candidate's chunk."""
         return math.fsum(self.parts(candidate))
+
+    def hold(self, candidates: Sequence[Candidate], lexemes: Collection[str]) -> bool:
+        """Whether any of these lexemes of the query occurs in any of `candidates`."""
+        places = [place for place, one in enumerate(self.lexemes) if one.lexeme in lexemes]
+        return any(one.frequencies[place] for place in places for one in candidates)
 
     def coverage(self, candidates: Sequence[Candidate]) -> float:
         """Share of what the query is about, by rarity, that occurs in any of `candidates` (of one half); in [0, 1]."""

@@ -23,6 +23,8 @@ class ParsedQuery:
     """A request, read: what to embed, what to match as words, and what is named exactly."""
 
     lexical_text: str
+    products: tuple[str, ...]
+    """Servers and brokers that the text names, one word each."""
     spellings: tuple[tuple[str, ...], ...]
     """Groups of words that are one to an engineer, of which the text has at least one."""
     fillers: tuple[str, ...]
@@ -69,6 +71,10 @@ class Prepared:
     state: CorpusState
     lexemes: tuple[str, ...]
     """Of the query itself."""
+    sequence: tuple[tuple[int, str], ...]
+    """The same in the order of the text, with the place of each word; stop words are left out."""
+    products: tuple[tuple[str, ...], ...]
+    """Of the products that the query names: any of the lexemes of one says that a page is about it."""
     spellings: tuple[tuple[str, ...], ...]
     """Lexemes that mean one thing, in groups; some are not the query's own."""
     fillers: frozenset[str]
@@ -94,7 +100,7 @@ class Lexicon:
         return self.frequencies.get(lexeme, 0)
 
 
-Tells = Literal["always", "where known", "never"]
+Tells = Literal["always", "less where unknown", "where known", "never"]
 """When the absence of a lexeme from a page says something about the page."""
 
 
@@ -124,6 +130,16 @@ class WordChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class Phrase:
+    """Lexemes that follow one another in the query; `gaps` are the distances from each to the next, in words."""
+
+    lexemes: tuple[str, ...]
+    gaps: tuple[int, ...]
+    rarity: float
+    """Mean inverse document frequency of its lexemes, as a share of the greatest that there is; 1 for a whole query."""
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A chunk that some source proposed, with every score filled in."""
 
@@ -141,6 +157,8 @@ class Candidate:
     """Those of the query that its step holds."""
     frequencies: tuple[float, ...]
     """Field-weighted occurrences of each lexeme of the query."""
+    quoted: tuple[int, ...]
+    """Phrases of the query, by number, that it holds word by word."""
     length: int
     cosine: float | None
     extra_cosine: float | None
@@ -185,6 +203,10 @@ class Evidence:
     """The share of the query's subject, by rarity, that it holds; in [0, 1]."""
     gap: float
     """By how much its cosine is above that of a rival further down."""
+    quoted: bool = False
+    """It holds, word by word, a phrase of the query that few documents hold."""
+    foreign: bool = False
+    """The query names products, and it is about none of them."""
 
 
 @dataclass(frozen=True, slots=True)

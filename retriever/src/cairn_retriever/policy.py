@@ -34,6 +34,10 @@ class CandidatePolicy:
     """Rows that a search by words may visit: common lexemes are left out once the rarer ones fill it."""
     common_share: float = 0.2
     """A lexeme in more than this share of the chunks selects no candidates while rarer ones exist."""
+    phrase: int = 4
+    """Lexemes in a row that make a phrase; a query of one less is one."""
+    phrases: int = 48
+    """Most phrases of a query that are looked for, rarest words first."""
     identifier_limit: int = 64
     """Most identifiers of a query that are looked up."""
 
@@ -47,6 +51,8 @@ class LexicalPolicy:
     title: float = 3.0
     section: float = 2.0
     body: float = 1.0
+    unknown: float = 0.5
+    """What a word that no page has, and that names no product, weighs in what a query is about, of its rarity."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,12 @@ class RankingPolicy:
     naming_documents: int = 8
     naming_share: float = 0.002
     """An identifier in more documents than these (at least three) names none: it adds to the score, but no tier."""
+    quoting_documents: int = 3
+    """A phrase in more runbooks than these, a command line say, names none."""
+    quoting_run: float = 0.9
+    """Rarity, summed over phrases in a row, that a runbook must hold of the query to come first for it."""
+    quoting_bonus: float = 0.4
+    """Weight of the run of phrases that a runbook holds, as a share of the longest."""
     identifier_bonus: float = 0.15
     """Weight of the share, by rarity, that a step holds of the query's identifiers."""
 

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from cairn_retriever.model import Candidate, CorpusState, Lexicon, ParsedQuery, Prepared, Ranked, Vector, WordChoice
+from cairn_retriever.model import (
+    Candidate,
+    CorpusState,
+    Lexicon,
+    ParsedQuery,
+    Phrase,
+    Prepared,
+    Ranked,
+    Vector,
+    WordChoice,
+)
 from cairn_shared.api.search import Hit, SearchFilters
 
 
@@ -45,6 +55,8 @@ class Hints:
     events: Lexicon
     runbook_words: Sequence[WordChoice]
     event_words: Sequence[WordChoice]
+    phrases: Sequence[Phrase]
+    """Of the query; told of the runbooks' chunks that hold one."""
     identifiers: Sequence[str]
     routed: Sequence[uuid.UUID]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from cairn_retriever.alerts import FoundAlert, find_alerts
 from cairn_retriever.model import ParsedQuery
-from cairn_retriever.vocabulary import fillers, spellings
+from cairn_retriever.vocabulary import fillers, products, spellings
 from cairn_shared.api.search import AlertContext
 from cairn_shared.identifiers import camel_case_names, identifiers, searchable_text
 
@@ -60,6 +60,7 @@ def parse(text: str, alert: AlertContext | None = None) -> ParsedQuery:
     lexical = "\n".join([telling, *stated])
     return ParsedQuery(
         lexical_text=(words := searchable_text(lexical)),
+        products=products(words),
         spellings=spellings(words),
         fillers=fillers(words),
         joined=tuple(camel_case_names(lexical))[:MAX_NAMES],

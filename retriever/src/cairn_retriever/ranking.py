@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -31,6 +31,10 @@ class Question:
     identifier_weights: Mapping[str, float]
     """Rarity of the identifiers of the query that any document holds."""
     routed: frozenset[uuid.UUID]
+    rarities: Sequence[float]
+    """Of the phrases of the query."""
+    products: frozenset[str]
+    """Lexemes of the products that the query names."""
     ignore_age: bool
     """The request restricts the time itself."""
 
@@ -42,7 +46,12 @@ def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy
     if any(one.extra_cosine is not None for one in candidates):
         # Whoever refines a query neither talks the gate into an answer nor out of one.
         runbooks, events = _ordered([replace(one, extra_cosine=None) for one in candidates], question, bm25, policy)
-    return Ranking(steps, _evidence(runbooks, bm25, policy.gate), _evidence(events, bm25, policy.gate))
+    quoted = _quoted(candidates, question, policy.ranking).keys()
+    return Ranking(
+        steps,
+        _evidence(runbooks, question, quoted, bm25, policy.gate),
+        _evidence(events, question, quoted, bm25, policy.gate),
+    )
 
 
 def _ordered(
@@ -50,13 +59,49 @@ def _ordered(
 ) -> tuple[list[Step], list[Step]]:
     """The steps of runbooks and those of events, each in order."""
     steps = _by_step(_score(candidates, question, bm25, policy), question, policy)
+    _credit_quotes(steps, _quoted(candidates, question, policy.ranking), policy.ranking)
     steps.sort(key=_order)
     steps = fold(steps)
     runbooks = spread([step for step in steps if step.is_runbook], policy.ranking)
     return runbooks, [step for step in steps if not step.is_runbook]
 
 
-def _evidence(steps: Sequence[Step], bm25: Bm25, policy: GatePolicy) -> Evidence | None:
+def _quoted(candidates: Sequence[Candidate], question: Question, policy: RankingPolicy) -> dict[uuid.UUID, float]:
+    """Runbooks that hold phrases of the query which few runbooks hold, with the rarity of the longest run of such."""
+    holders: dict[int, set[uuid.UUID]] = {}
+    for one in candidates:
+        for phrase in one.quoted:
+            holders.setdefault(phrase, set()).add(one.document_id)
+    greatest: dict[uuid.UUID, float] = {}
+    runs: dict[uuid.UUID, float] = {}
+    for phrase in sorted(holders):
+        before = holders.get(phrase - 1, set())
+        for document in holders[phrase] if len(holders[phrase]) <= policy.quoting_documents else ():
+            runs[document] = (runs.get(document, 0.0) if document in before else 0.0) + question.rarities[phrase]
+            greatest[document] = max(greatest.get(document, 0.0), runs[document])
+    return greatest
+
+
+def _credit_quotes(steps: Sequence[Step], quoted: Mapping[uuid.UUID, float], policy: RankingPolicy) -> None:
+    """Who holds most of a message word by word comes before those that are merely about the same.
+
+    It is not behind who holds a name of the query either: every message of a client names a port.
+    """
+    most = max(quoted.values(), default=0.0)
+    if most < policy.quoting_run:
+        return
+    runbooks = [step for step in steps if step.is_runbook]
+    named = max((step.tier for step in runbooks if step.tier < TIER_ROUTED), default=TIER_PLAIN)
+    for step in runbooks:
+        share = quoted.get(step.document_id, 0.0) / most
+        if share == 1.0:
+            step.tier = max(step.tier, named)
+        step.score = (1.0 - policy.quoting_bonus) * step.score + policy.quoting_bonus * share
+
+
+def _evidence(
+    steps: Sequence[Step], question: Question, quoted: Container[uuid.UUID], bm25: Bm25, policy: GatePolicy
+) -> Evidence | None:
     """What speaks for the first document of `steps`, one half of the corpus in order; None when there are none."""
     if not steps:
         return None
@@ -69,7 +114,8 @@ def _evidence(steps: Sequence[Step], bm25: Bm25, policy: GatePolicy) -> Evidence
     cosine = cosines.get(first)
     chunks = [one.candidate for step in steps if step.document_id == first for one in step.chunks]
     gap = 0.0 if cosine is None else cosine - _rival(sorted(cosines.values(), reverse=True), policy)
-    return Evidence(cosine=cosine, coverage=bm25.coverage(chunks), gap=gap)
+    foreign = bool(question.products) and not bm25.hold(chunks, question.products)
+    return Evidence(cosine, bm25.coverage(chunks), gap, quoted=first in quoted, foreign=foreign)
 
 
 def _rival(cosines: Sequence[float], policy: GatePolicy) -> float:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cairn_retriever import gate
-from cairn_retriever.lexical import Bm25, idf, selecting, weigh
+from cairn_retriever.lexical import Bm25, idf, is_code, phrases, selecting, weigh
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.model import (
     EVENT,
@@ -18,6 +18,7 @@ from cairn_retriever.model import (
     CorpusState,
     Lexicon,
     ParsedQuery,
+    Phrase,
     Prepared,
     Ranking,
     WeightedLexeme,
@@ -46,6 +47,7 @@ class Read:
     runbooks: Lexicon
     events: Lexicon
     lexemes: Sequence[WeightedLexeme]
+    phrases: Sequence[Phrase]
     naming: frozenset[str]
 
 
@@ -116,6 +118,7 @@ class Searcher:
             runbooks,
             events,
             weigh(prepared, runbooks, events, self._policy.candidates.lexemes),
+            phrases(prepared, runbooks, self._policy.candidates),
             frozenset(one for one in query.identifiers if 0 < holders.get(one, 0) <= limit),
         )
 
@@ -157,6 +160,7 @@ class Searcher:
             events=read.events,
             runbook_words=selecting(read.lexemes, RUNBOOK, read.runbooks, policy) if by_words else [],
             event_words=selecting(read.lexemes, EVENT, read.events, policy) if by_words else [],
+            phrases=read.phrases if by_words else [],
             identifiers=list(read.prepared.identifier_documents),
             routed=[route.document_id for route in read.prepared.routes],
         )
@@ -182,6 +186,8 @@ class Searcher:
             naming=read.naming,
             identifier_weights={one: idf(total, n) for one, n in read.prepared.identifier_documents.items()},
             routed=frozenset(route.document_id for route in read.prepared.routes),
+            rarities=[phrase.rarity for phrase in read.phrases],
+            products=frozenset(lexeme for names in read.prepared.products for lexeme in names),
             ignore_age=request.filters.since is not None or request.filters.until is not None,
         )
         return rank(candidates, question, self._bm25(read), self._policy)
@@ -196,6 +202,7 @@ class Searcher:
             found=sorted(frozenset[str]().union(*(one.identifiers for one in candidates))),
             naming=read.naming,
             joined=read.query.joined,
+            code=is_code(read.prepared, read.runbooks, self._policy.ranking.quoting_documents),
             routed=any(one.document_id in routed for one in candidates),
         )
 
@@ -216,10 +223,11 @@ class Searcher:
                     "event_idf": one.event_idf,
                 }
                 for one in read.lexemes
+                if one.runbook_idf or one.event_idf
             ],
             "identifiers": dict(read.prepared.identifier_documents),
             "naming": sorted(read.naming),
-            "certain": names.certain(ranking.runbooks.coverage if ranking.runbooks else 0.0, self._policy.gate),
+            "certain": names.certain([ranking.runbooks] if ranking.runbooks else [], self._policy.gate),
             "routes": [{"document_id": str(one.document_id), "by": one.by} for one in read.prepared.routes],
             "sources": dict(sources),
             "evidence": {

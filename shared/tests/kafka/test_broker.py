@@ -10,7 +10,8 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from cairn_local.stores import tansu
 from cairn_local.testing import TopicFactory
 from cairn_shared.kafka.confluent import ConfluentConsumer
 from cairn_shared.kafka.engine import ConsumerEngine
-from cairn_shared.kafka.policy import GroupProtocol
+from cairn_shared.kafka.policy import ConsumerPolicy, GroupProtocol
 from cairn_shared.kafka.producer import open_producer
 from cairn_shared.kafka.records import Record
 from cairn_shared.settings import KafkaSettings
@@ -55,9 +56,15 @@ def new_group() -> str:
 
 
 def make_engine(
-    settings: KafkaSettings, topic: str, group: str, handler: Collect, protocol: GroupProtocol = "classic"
+    settings: KafkaSettings,
+    topic: str,
+    group: str,
+    handler: Collect,
+    protocol: GroupProtocol = "classic",
+    *,
+    policy: ConsumerPolicy | None = None,
 ) -> ConsumerEngine:
-    policy = quick_policy(protocol)
+    policy = policy or quick_policy(protocol)
     return ConsumerEngine(
         lambda: ConfluentConsumer(settings, group, f"test-{id(handler)}", policy), [topic], handler, policy=policy
     )
@@ -119,6 +126,27 @@ async def test_a_member_that_joins_and_one_that_leaves_cause_no_duplicate_and_no
         await until(lambda: set(values) <= {*first.values, *second.values})
     assert max(Counter(first.values + second.values).values()) == 1
     assert committed(kafka_settings, group, topic, 4) == len(first.values) + len(second.values)
+
+
+async def test_a_leader_that_ends_while_the_group_forms_leaves_it_able_to_work(
+    kafka_settings: KafkaSettings, kafka_topics: TopicFactory
+) -> None:
+    """Tansu keeps a leader that says goodbye then, and gives nobody anything; one that falls silent it forgets."""
+    topic, group = kafka_topics("leader", partitions=4), new_group()
+    policy = replace(quick_policy(), leave_group=APACHE)
+    leading, staying, joining = Collect(), Collect(), Collect()
+
+    def engine(handler: Collect) -> ConsumerEngine:
+        return make_engine(kafka_settings, topic, group, handler, policy=policy)
+
+    async with running(engine(staying)), AsyncExitStack() as later:
+        async with running(engine(leading)):
+            await produce(kafka_settings, topic, [f"a{n}".encode() for n in range(40)])
+            await until(lambda: len(leading.values) + len(staying.values) >= 40)
+            await later.enter_async_context(running(engine(joining)))
+            await asyncio.sleep(0.2)
+        await produce(kafka_settings, topic, [f"b{n}".encode() for n in range(40)])
+        await until(lambda: len({v for v in staying.values + joining.values if v.startswith(b"b")}) == 40)
 
 
 @each_protocol

@@ -19,9 +19,12 @@ from ingest_fakes import EmbedderServer
 from cairn_local import services
 from cairn_local.migrate import create_topics
 from cairn_local.ports import free_port
+from cairn_local.stores import tansu
 from cairn_local.testing import TopicFactory
 from cairn_shared.events import dead_letter_topic
 from cairn_shared.settings import KafkaSettings
+
+APACHE = os.environ.get("BROKER") == "apache"
 
 
 @dataclass
@@ -60,7 +63,8 @@ async def replicas(
             "EMBEDDER_URL": url,
             "CONSUMER_TOPICS": json.dumps([topic]),
             "CONSUMER_GROUP": group,
-            "CONSUMER_SESSION_TIMEOUT": "6" if os.environ.get("BROKER") == "apache" else "2",
+            **({} if APACHE else tansu.CONSUMERS),
+            "CONSUMER_SESSION_TIMEOUT": "6" if APACHE else "2",
             "MONGO_URI": "",
             **extra,
         }

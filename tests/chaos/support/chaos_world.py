@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from cairn_local import backends, migrate, services
 from cairn_local.ports import free_port
 from cairn_local.programs import Server
-from cairn_local.stores import mongo, postgres, redis
+from cairn_local.stores import mongo, postgres, redis, tansu
 from cairn_shared.settings import KafkaSettings, MongoSettings
 
 PASSWORD = "for-tests-only"
@@ -29,6 +29,8 @@ PARTITIONS = 6
 REPLICAS = 4
 EMBEDDER_TIMEOUT = 6.0
 STORES = ("postgres", "redis", "mongo", "kafka")
+
+APACHE = os.environ.get("BROKER") == "apache"
 
 
 @dataclass
@@ -55,7 +57,7 @@ class World:
     @property
     def durable(self) -> bool:
         """Whether the broker may be killed without losing its log."""
-        return os.environ.get("BROKER") == "apache"
+        return APACHE
 
     async def ready(self, seconds: float = 150) -> None:
         """Everything that is wanted answers."""
@@ -113,7 +115,7 @@ async def _start(folder: Path, guardian: Guardian, stack: AsyncExitStack) -> Wor
                 "RETRIEVER_URL": retriever.server.address,
                 "ANSWERER_URL": "http://127.0.0.1:9",
                 "CAIRN_BOOTSTRAP_API_KEY": KEY,
-                "INBOX": "fallback" if broker.server.program.argv[0].endswith("kafka-server-start.sh") else "always",
+                "INBOX": "fallback" if APACHE else "always",
                 "LEASE_SECONDS": "2",
                 "RECONCILE_INTERVAL": "0",  # it would heal what the other promises must keep by themselves
             },
@@ -128,6 +130,7 @@ async def _start(folder: Path, guardian: Guardian, stack: AsyncExitStack) -> Wor
                 "EMBEDDER_URL": spoiling,
                 "EMBEDDER_TIMEOUT": str(EMBEDDER_TIMEOUT),
                 "CONSUMER_SESSION_TIMEOUT": "6",
+                **({} if APACHE else tansu.CONSUMERS),
                 "CONSUMER_GROUP": GROUP,
             },
         )

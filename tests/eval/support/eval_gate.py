@@ -15,7 +15,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Case:
-    """One question at the gate. `features` are cosine, coverage and gap; `exact` passes whatever they are.
+    """One question at the gate. `features` are cosine, coverage and gap.
+
+    `exact` passes whatever they are, `foreign` (the page is about another product) does not.
 
     Without vectors only the coverage is known; the others are 0.
     """
@@ -24,6 +26,7 @@ class Case:
     half: str
     answerable: bool
     exact: bool
+    foreign: bool
     features: tuple[float, float, float]
     confidence: float
     enough: bool
@@ -60,6 +63,7 @@ def case_of(outcome: Outcome, *, answerable: bool | None = None) -> Case:
         half=outcome.question.half,
         answerable=outcome.question.answer is not None if answerable is None else answerable,
         exact=explained["certain"],
+        foreign=evidence.get("foreign", False),
         features=(evidence["cosine"] or 0.0, evidence["coverage"], evidence["gap"]),
         confidence=gate.confidence,
         enough=gate.enough,
@@ -103,7 +107,7 @@ def fit(cases: Sequence[Case], *, penalty: float = 0.01, rounds: int = 50) -> Fi
 
     Both classes weigh the same, because how many of each a set has says nothing about what will be asked.
     """
-    chosen = [case for case in cases if not case.exact]
+    chosen = [case for case in cases if not case.exact and not case.foreign]
     features = np.array([[1.0, *case.features] for case in chosen])
     answers = np.array([float(case.answerable) for case in chosen])
     weight = np.where(answers == 1.0, 0.5 / answers.sum(), 0.5 / (1.0 - answers).sum()) * len(chosen)
@@ -122,7 +126,8 @@ def fit(cases: Sequence[Case], *, penalty: float = 0.01, rounds: int = 50) -> Fi
 
 def probabilities(model: Fit, cases: Sequence[Case]) -> list[float]:
     """What `model` gives each case."""
-    return [float(one) for one in model.probability(np.array([case.features for case in cases]))]
+    found = model.probability(np.array([case.features for case in cases]))
+    return [0.0 if case.foreign else float(one) for case, one in zip(cases, found, strict=True)]
 
 
 def validated(cases: Sequence[Case], folds: int = 5) -> list[float]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -31,11 +31,13 @@ class Question:
     """Where to look, for questions that bring their own documents."""
     elsewhere: bool = False
     """The public corpora have a page for it, though the demo runbooks have none."""
+    origin: str | None = None
+    """What it is a variant of, where it is one."""
 
     @property
     def half(self) -> Half:
-        """Fixed by the question's id alone, so that adding questions moves none."""
-        return "dev" if hashlib.sha256(self.id.encode()).digest()[-1] % 2 == 0 else "test"
+        """Fixed by the question's id alone, or its origin's, so that adding questions moves none."""
+        return "dev" if hashlib.sha256((self.origin or self.id).encode()).digest()[-1] % 2 == 0 else "test"
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,44 @@ def golden() -> list[Question]:
         )
         for row in _rows(EVALUATION_DATA / "golden.jsonl")
     ]
+
+
+def pasted() -> list[Question]:
+    """Lines of logs as they are pasted at 3 a.m.: among what nobody asked about. Each line in every wrapping."""
+    return [
+        Question(f"{row['id']} {kind}", kind, wrap(row["line"]), row["runbook_id"], origin=row["id"])
+        for row in _rows(EVALUATION_DATA / "pasted.jsonl")
+        for kind, wrap in WRAPPINGS.items()
+    ]
+
+
+def _amid_a_log(line: str) -> str:
+    """The line in the middle of a hundred others of an application."""
+    routes = ("orders", "carts", "users/381", "payments", "health")
+    lines = [
+        f"2026-11-30T03:{number // 60:02}:{number % 60:02}.{137 * number % 1000:03}Z INFO http "
+        f'method=GET path="/api/v1/{routes[number % 5]}" status={(200, 200, 304)[number % 3]} ms={7 * number % 90}'
+        for number in range(100)
+    ]
+    lines[55] = f"2026-11-30T03:00:55.012Z ERROR db query failed err={json.dumps(line)}"
+    return "\n".join(lines)
+
+
+WRAPPINGS: dict[str, Callable[[str], str]] = {
+    "bare": lambda line: line,
+    "syslog": lambda line: f"Nov 30 03:12:44 prod-db-7 app[2291]: {line}",
+    "pod": lambda line: f"[checkout-api-7d9f8b6c5-x2x9k] {line}",
+    "json": lambda line: json.dumps(
+        {"level": "error", "service": "checkout", "host": "ip-10-0-3-4", "trace_id": "4bf92f3577b34da6", "msg": line}
+    ),
+    "chat": lambda line: f"hey, since 10 min on srv12, customer ACME is shouting, plz help asap: {line} thx @john",
+    "after a request": lambda line: f"INFO GET /api/v1/orders 200 12ms\n{line}",
+    "in a traceback": lambda line: (
+        'Traceback (most recent call last):\n  File "/app/checkout/db.py", line 88, in connect\n'
+        f"    return pool.acquire(timeout=5)\ncheckout.errors.StoreError: {line}"
+    ),
+    "in a log": _amid_a_log,
+}
 
 
 def alerts(folder: Path) -> list[Question]:

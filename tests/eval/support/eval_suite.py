@@ -16,7 +16,16 @@ from eval_index import Servers, build, corpus_runbooks, demo_runbooks, identifie
 from eval_judge import MISSING, Judge, Judged
 from eval_metrics import Figure, measure
 from eval_run import SYSTEMS, Outcome, page_of, retriever, runbook_of
-from eval_sets import CHECKOUT, Question, alerts, corpora, golden, identifier_documents, identifier_questions
+from eval_sets import (
+    CHECKOUT,
+    Question,
+    alerts,
+    corpora,
+    golden,
+    identifier_documents,
+    identifier_questions,
+    pasted,
+)
 from rich.console import Console
 
 from cairn_shared.api.search import Hit
@@ -27,13 +36,14 @@ Slices = dict[str, dict[str, Figure]]
 GATE_COLUMNS = ("relevance gate", "false answers", "false refusals", "least false answers at <= 5 % refusals")
 
 GOLDEN = "golden questions, demo runbooks"
+PASTED = "pasted lines of logs, demo runbooks"
 CROWDED = "golden questions, demo runbooks among both corpora"
 ALERTS = "real alerts, both corpora"
 ELSEWHERE = "questions asked of the other corpus"
 TAKEN_AWAY = "real alerts, their page taken away"
 WITHOUT_VECTORS = "all of these sets, words alone"
 IDENTIFIERS = "identifier table"
-SHORT = {GOLDEN: "golden", CROWDED: "crowded", ALERTS: "alerts"}
+SHORT = {GOLDEN: "golden", PASTED: "pasted", CROWDED: "crowded", ALERTS: "alerts"}
 
 TARGETS: tuple[tuple[str, str, float], ...] = (
     (ALERTS, "R@5", 0.98),
@@ -66,7 +76,7 @@ class Wanted:
 def all_sets(console: Console) -> dict[str, Set]:
     """The sets that can be asked here: the public corpora may be missing."""
     demo = runbook_events(demo_runbooks())
-    sets = {GOLDEN: Set(golden(), demo, runbook_of)}
+    sets = {GOLDEN: Set(golden(), demo, runbook_of), PASTED: Set(pasted(), demo, runbook_of)}
     folder = corpora()
     if folder is None:
         console.print("[yellow]no public corpora: set CAIRN_CORPORA to their folder to measure real alerts[/]")
@@ -102,8 +112,9 @@ class Suite:
         indexes: dict[str, str] = {}
         asked: dict[str, dict[str, list[Outcome]]] = {}
         for number, (name, one) in enumerate(sets.items()):
+            same = next((other for other in indexes if sets[other].events is one.events), None)
             with self._console.status(f"{name}: indexing {len(one.events)} documents"):
-                indexes[name] = await build(servers, f"set_{number}", one.events)
+                indexes[name] = indexes[same] if same else await build(servers, f"set_{number}", one.events)
             results["sets"][name], asked[name] = await self._systems(servers, name, one, indexes[name])
         cases = await self._gate(servers, results, {name: one["tm2c2"] for name, one in asked.items()}, indexes)
         alone = [case for name in cases if name in asked for case in _cases(asked[name]["keyword only"], name)]
@@ -148,7 +159,7 @@ class Suite:
         shipped: Mapping[str, Sequence[Outcome]],
         indexes: Mapping[str, str],
     ) -> dict[str, list[Case]]:
-        cases = {name: _cases(shipped[name], name) for name in (GOLDEN, CROWDED, ALERTS) if name in shipped}
+        cases = {name: _cases(shipped[name], name) for name in (GOLDEN, PASTED, CROWDED, ALERTS) if name in shipped}
         if ALERTS in shipped:
             ours, theirs = ([one.question for one in shipped[name]] for name in (GOLDEN, ALERTS))
             with self._console.status(ELSEWHERE):

@@ -96,8 +96,7 @@ def build(
     consumer = {
         # All replicas share one embedder and its two cores: a batch of long runbooks may wait for others' batches.
         "EMBEDDER_TIMEOUT": environ.get("EMBEDDER_TIMEOUT") or "60",
-        # Tansu holds the first join of a group for half of this.
-        **({"CONSUMER_SESSION_TIMEOUT": environ.get("CONSUMER_SESSION_TIMEOUT") or "6"} if embedded else {}),
+        **({name: environ.get(name) or value for name, value in tansu.CONSUMERS.items()} if embedded else {}),
     }
     units = [
         Unit(stores["postgres"], when_ready=_migrations(dsn)),

@@ -22,6 +22,7 @@ from cairn_retriever.metrics import Metrics
 from cairn_retriever.model import CorpusState, Lexicon, ParsedQuery, Prepared, Route
 from cairn_retriever.policy import RetrievalPolicy
 from cairn_retriever.query import link_names
+from cairn_retriever.vocabulary import aliases
 from cairn_shared.api.search import SearchFilters
 from cairn_shared.clock import Clock
 
@@ -33,7 +34,7 @@ MANY = 200
 
 # Everything that is known of a query without its vector, in one row.
 PREPARE = f"""
-SELECT {STATE_COLUMNS}, q.lexemes, q.others,
+SELECT {STATE_COLUMNS}, q.lexemes, q.others, q.places, q.sequence,
        ARRAY(
            SELECT coalesce(f.ndoc, 0) FROM unnest(q.lexemes || q.others) WITH ORDINALITY AS asked(lexeme, place)
            LEFT JOIN lexeme_df f USING (lexeme) ORDER BY place
@@ -45,11 +46,19 @@ SELECT {STATE_COLUMNS}, q.lexemes, q.others,
            FROM unnest($2::text[]) WITH ORDINALITY AS asked(identifier, place) ORDER BY place
        ) AS holders
 FROM corpus_state, (
-    SELECT tsvector_to_array(to_tsvector('english', $1)) AS lexemes,
+    SELECT tsvector_to_array(text.tsv) AS lexemes,
+           ARRAY(
+               SELECT place FROM unnest(text.tsv) AS word, unnest(word.positions) AS place ORDER BY place, word.lexeme
+           ) AS places,
+           ARRAY(
+               SELECT word.lexeme FROM unnest(text.tsv) AS word, unnest(word.positions) AS place
+               ORDER BY place, word.lexeme
+           ) AS sequence,
            ARRAY(
                SELECT coalesce((tsvector_to_array(to_tsvector('english', word)))[1], '')
                FROM unnest($4::text[]) WITH ORDINALITY AS spelled(word, place) ORDER BY place
            ) AS others
+    FROM (SELECT to_tsvector('english', $1) AS tsv) AS text
 ) AS q
 """  # noqa: S608 - columns written above
 
@@ -95,7 +104,8 @@ class PostgresIndex:
         asked = list(query.identifiers[: self._policy.candidates.identifier_limit])
         try:
             async with self._pool.acquire() as connection:
-                groups = [*query.spellings, query.fillers, query.joined]
+                products = [aliases(product) for product in query.products]
+                groups = [*query.spellings, *products, query.fillers, query.joined]
                 words = [word for group in groups for word in group]
                 row = await connection.fetchrow(PREPARE, query.lexical_text, asked, MANY, words)
                 assert row is not None
@@ -106,10 +116,13 @@ class PostgresIndex:
                 routes = await self._routes(connection, query)
         except Exception as exc:
             raise ours(exc) from exc
-        *spellings, fillers, joined = _grouped(groups, row["others"])
+        *others, fillers, joined = _grouped(groups, row["others"])
+        spellings, products = others[: len(query.spellings)], others[len(query.spellings) :]
         return Prepared(
             state=state,
             lexemes=tuple(row["lexemes"]),
+            sequence=tuple(zip(row["places"], row["sequence"], strict=True)),
+            products=tuple(products),
             spellings=tuple(spellings),
             fillers=frozenset(fillers),
             joined=frozenset(joined),

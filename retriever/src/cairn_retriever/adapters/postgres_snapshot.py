@@ -58,6 +58,7 @@ class PostgresSnapshot:
             vectors,
             table=self.state.vectors,
             lexical=lexical,
+            phrases=hints.phrases if sources.half == "runbooks" else (),
         )
         names = [name for name, _ in named]
         return [_candidate(row, names) for row in await transaction.fetch(statement.text, *statement.args)]
@@ -132,6 +133,7 @@ def _candidate(row: Any, names: Sequence[str]) -> Candidate:
         content_sha=row["content_sha"],
         identifiers=frozenset(row["held"]),
         frequencies=tuple(row["frequencies"]),
+        quoted=tuple(row["quoted"]),
         length=row["length"],
         cosine=row["cosine"],
         extra_cosine=row["extra_cosine"],

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cairn_retriever.adapters.scope import Half, Scope, half
-from cairn_retriever.model import Lexicon, Vector, WordChoice
+from cairn_retriever.model import Lexicon, Phrase, Vector, WordChoice
 from cairn_retriever.policy import LexicalPolicy, RetrievalPolicy
 from cairn_retriever.ports import Hints, QueryVectors
 
@@ -178,6 +178,7 @@ def candidates(
     *,
     table: str | None,
     lexical: LexicalPolicy,
+    phrases: Sequence[Phrase] = (),
 ) -> Statement:
     """The chunks that `proposals` give, each once, with every score filled in.
 
@@ -189,16 +190,17 @@ def candidates(
         field_weights(lexical),
         list(hints.identifiers),
         " & ".join(quote_lexeme(one) for one in hints.together) or None,
+        [quote_phrase(one) for one in phrases],
     ]
     cosine = extra = "NULL::float8"
     join = ""
     if vectors is not None:
         args += [vectors.fingerprint, vectors.original]
-        cosine = "-(e.embedding <#> $6)"
-        join = f" LEFT JOIN {table} e ON e.chunk_id = flat.chunk_id AND e.fingerprint = $5"
+        cosine = "-(e.embedding <#> $7)"
+        join = f" LEFT JOIN {table} e ON e.chunk_id = flat.chunk_id AND e.fingerprint = $6"
         if vectors.extra is not None:
             args.append(vectors.extra)
-            extra = "-(e.embedding <#> $7)"
+            extra = "-(e.embedding <#> $8)"
     union = " UNION ALL ".join(
         f"SELECT {place} AS source, p{place}.chunk_id FROM ({_renumbered(proposal, args)}) AS p{place}"
         for place, proposal in enumerate(proposals)
@@ -214,6 +216,8 @@ def candidates(
         f" ARRAY(SELECT {greatest_weight(lexical)}::real * ts_rank_cd($2::real[], flat.tsv, lexeme)"
         " FROM unnest($1::text[]::tsquery[]) AS lexeme)"
         " AS frequencies,"
+        " ARRAY(SELECT place - 1 FROM unnest($5::text[]::tsquery[]) WITH ORDINALITY AS one(phrase, place)"
+        " WHERE flat.tsv @@ phrase) AS quoted,"
         " coalesce(ts_rank_cd(flat.tsv, $4::text::tsquery), 0) AS seed_rank,"
         f" {cosine} AS cosine, {extra} AS extra_cosine"
         f" FROM flat JOIN steps s USING (step_id){join} ORDER BY flat.chunk_id",
@@ -258,6 +262,13 @@ LEFT JOIN document_parts p ON p.document_id = s.document_id AND p.part = s.part
 def quote_lexeme(lexeme: str) -> str:
     """A lexeme as the text of a tsquery that matches just it: nothing in it is an operator."""
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def quote_phrase(phrase: Phrase) -> str:
+    """A tsquery that matches where these lexemes follow one another at just these distances."""
+    first, *others = phrase.lexemes
+    pairs = zip(phrase.gaps, others, strict=True)
+    return quote_lexeme(first) + "".join(f" <{gap}> {quote_lexeme(lexeme)}" for gap, lexeme in pairs)
 
 
 def greatest_weight(lexical: LexicalPolicy) -> float:

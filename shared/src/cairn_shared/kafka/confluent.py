@@ -79,6 +79,7 @@ class ConfluentConsumer:
 
     def __init__(self, settings: KafkaSettings, group: str, client_id: str, policy: ConsumerPolicy) -> None:
         self._listener: RebalanceListener | None = None
+        self._leave = policy.leave_group
         config = consumer_config(settings, group, client_id, policy)
         self._consumer = Consumer(config | {"on_commit": self._on_commit})
 
@@ -157,7 +158,11 @@ class ConfluentConsumer:
         return watermarks[1] if watermarks[1] >= 0 else None
 
     def close(self) -> None:
-        self._consumer.close()
+        if self._leave:
+            self._consumer.close()
+        else:
+            # Dropped without `close`, the client ends without a word to the group.
+            del self._consumer
 
     def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         if self._listener is None:

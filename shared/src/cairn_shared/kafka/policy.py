@@ -49,6 +49,8 @@ class ConsumerPolicy:
     """A partition with lag that shows no sign of life for this long ends the process."""
 
     protocol: GroupProtocol = "classic"
+    leave_group: bool = True
+    """Tell the group at a clean end, so that others take over at once; else they wait for the session's end."""
     expired_offset: ExpiredOffset = "stop"
     """What to do when retention deleted records that this group never read."""
 

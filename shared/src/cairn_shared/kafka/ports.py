@@ -77,7 +77,7 @@ class GroupConsumer(Protocol):
         ...
 
     def close(self) -> None:
-        """Leave the group; may call the listener. Waits."""
+        """End, and leave the group where the policy says so; may call the listener. Waits."""
         ...
 
 

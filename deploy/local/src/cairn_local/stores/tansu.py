@@ -9,6 +9,10 @@ from pathlib import Path
 from cairn_local import probes
 from cairn_local.programs import Program, Server
 
+CONSUMERS = {"CONSUMER_SESSION_TIMEOUT": "6", "CONSUMER_LEAVE_GROUP": "false"}
+"""What consumers must know of this broker. It holds the first join of a group for half a session; and a leader that
+leaves while the group forms stays its leader, so that nobody is given anything again (tried with 0.6.0)."""
+
 
 def server(data: Path, port: int) -> Server:
     """A broker on 127.0.0.1. After a restart topics and offsets are gone: create the topics again."""
