@@ -13,7 +13,8 @@ from pydantic import SecretStr
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 if TYPE_CHECKING:
-    from answerer_fakes import Bench, FakeRetriever, ScriptedModel
+    from answerer_bench import Bench
+    from answerer_servers import FakeRetriever, ScriptedModel
 
     from cairn_answerer.settings import AnswererSettings
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def model() -> AsyncIterator[ScriptedModel]:
     """A model that answers well until a test says otherwise."""
-    from answerer_fakes import GOOD, ScriptedModel
+    from answerer_servers import GOOD, ScriptedModel
 
     server = ScriptedModel()
     server.scripts = [GOOD]
@@ -33,7 +34,8 @@ async def model() -> AsyncIterator[ScriptedModel]:
 @pytest.fixture
 async def retriever() -> AsyncIterator[FakeRetriever]:
     """A retriever that finds the first two steps of the runbook."""
-    from answerer_fakes import FakeRetriever, make_hit, make_search
+    from answerer_corpus import make_hit, make_search
+    from answerer_servers import FakeRetriever
 
     server = FakeRetriever()
     server.answer = make_search(make_hit(1), make_hit(2))
@@ -45,7 +47,8 @@ async def retriever() -> AsyncIterator[FakeRetriever]:
 @pytest.fixture
 async def bench(retriever: FakeRetriever, model: ScriptedModel) -> AsyncIterator[Bench]:
     """The pipeline without PostgreSQL and Redis; the corpus holds the four steps."""
-    from answerer_fakes import Bench, MemoryCorpus, MemoryStore, make_passage
+    from answerer_bench import Bench, MemoryStore
+    from answerer_corpus import MemoryCorpus, make_passage
 
     steps = [make_passage(number, score=0.0) for number in (1, 2, 3, 4)]
     async with AsyncExitStack() as clients:
@@ -55,7 +58,7 @@ async def bench(retriever: FakeRetriever, model: ScriptedModel) -> AsyncIterator
 @pytest.fixture
 async def index(postgres_dsn: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A migrated database with one runbook of four steps, as the fake retriever finds it."""
-    from answerer_fakes import DOCUMENT, STEPS, TITLE, step_id
+    from answerer_corpus import DOCUMENT, STEPS, TITLE, step_id
 
     connection = await asyncpg.connect(postgres_dsn)
     await connection.execute(

@@ -8,17 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from answerer_fakes import (
-    GOOD,
-    FakeRetriever,
-    ScriptedModel,
-    claims_script,
-    make_event,
-    make_hit,
-    make_search,
-    post,
-    serving,
-)
+from answerer_corpus import make_event, make_hit, make_search
+from answerer_servers import GOOD, FakeRetriever, ScriptedModel, claims_script, post, serving
 
 from cairn_answerer.app import create_app
 from cairn_answerer.settings import AnswererSettings

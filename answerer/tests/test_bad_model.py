@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from answerer_fakes import (
+from answerer_bench import Bench
+from answerer_servers import (
     GOOD,
-    Bench,
     ModelCall,
     Script,
     ScriptedModel,

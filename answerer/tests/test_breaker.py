@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Self
 
 import pytest
-from answerer_fakes import Bench, HandClock, MemoryStore, ScriptedModel, claims_script, hang_script, status_script
+from answerer_bench import Bench, HandClock, MemoryStore
+from answerer_servers import ScriptedModel, claims_script, hang_script, status_script
 from pydantic import SecretStr
 from redis.exceptions import ConnectionError as RedisAway
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from answerer_fakes import Bench, ScriptedModel, claims_script
+from answerer_bench import Bench
+from answerer_servers import ScriptedModel, claims_script
 
 from cairn_answerer.bulkhead import Bulkhead, Room
 from cairn_shared.api.ask import AskRequest

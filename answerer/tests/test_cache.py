@@ -8,20 +8,9 @@ from typing import Any
 
 import asyncpg
 import pytest
-from answerer_fakes import (
-    GOOD,
-    Bench,
-    MemoryStore,
-    ScriptedModel,
-    claims_script,
-    make_event,
-    make_hit,
-    make_passage,
-    make_search,
-    post,
-    serving,
-    status_script,
-)
+from answerer_bench import Bench, MemoryStore
+from answerer_corpus import make_event, make_hit, make_passage, make_search
+from answerer_servers import GOOD, ScriptedModel, claims_script, post, serving, status_script
 
 from cairn_answerer import cache
 from cairn_answerer.app import create_app

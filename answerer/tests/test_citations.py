@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from answerer_fakes import make_passage, make_shown
+from answerer_corpus import make_passage, make_shown
 
 from cairn_answerer.citations import Resolver, extract, sentences
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from answerer_fakes import make_passage, make_shown
+from answerer_corpus import make_passage, make_shown
 from held_out_claims import MORE_LIES, MORE_TRUE
 from last_claims import LAST_LIES, LAST_TRUE
 from lies import LIES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from answerer_fakes import make_passage
+from answerer_corpus import make_passage
 
 from cairn_answerer.excerpts import MAX_CHARACTERS, MAX_STEPS, best_document, events, merge, procedure, render
 from cairn_answerer.model import Passage

@@ -9,16 +9,8 @@ from contextlib import AsyncExitStack
 
 import httpx
 import pytest
-from answerer_fakes import (
-    GOOD_CLAIMS,
-    Bench,
-    MemoryStore,
-    ScriptedModel,
-    claims_script,
-    hang_script,
-    serving,
-    status_script,
-)
+from answerer_bench import Bench, MemoryStore
+from answerer_servers import GOOD_CLAIMS, ScriptedModel, claims_script, hang_script, serving, status_script
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import asyncpg
 import pytest
-from answerer_fakes import Bench, post, serving
+from answerer_bench import Bench
+from answerer_servers import post, serving
 
 from cairn_answerer.app import create_app
 from cairn_answerer.freshness import pending

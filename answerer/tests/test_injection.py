@@ -8,18 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from answerer_fakes import (
-    STEPS,
-    Bench,
-    ModelCall,
-    ScriptedModel,
-    claims_script,
-    make_event,
-    make_hit,
-    make_passage,
-    make_search,
-    text_script,
-)
+from answerer_bench import Bench
+from answerer_corpus import STEPS, make_event, make_hit, make_passage, make_search
+from answerer_servers import ModelCall, ScriptedModel, claims_script, text_script
 
 from cairn_answerer.injection import WITHHELD, speaks_to_the_model, withhold
 from cairn_answerer.prompt import compose, show

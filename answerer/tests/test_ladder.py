@@ -8,18 +8,9 @@ from datetime import timedelta
 
 import httpx
 import pytest
-from answerer_fakes import (
-    Bench,
-    FakeRetriever,
-    HandClock,
-    ScriptedModel,
-    make_event,
-    make_hit,
-    make_search,
-    post,
-    serving,
-    status_script,
-)
+from answerer_bench import Bench, HandClock
+from answerer_corpus import make_event, make_hit, make_search
+from answerer_servers import FakeRetriever, ScriptedModel, post, serving, status_script
 from pydantic import SecretStr
 
 from cairn_answerer.adapters.redis_store import RestingRedis

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from answerer_fakes import make_passage, make_shown
+from answerer_corpus import make_passage, make_shown
 from growth import assert_linear
 
 from cairn_answerer.citations import Resolver, extract

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 
 import pytest
-from answerer_fakes import make_passage, make_shown
+from answerer_corpus import make_passage, make_shown
 from hypothesis import given
 from hypothesis import strategies as st
 

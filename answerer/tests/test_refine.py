@@ -6,22 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from answerer_fakes import (
-    GOOD,
-    Bench,
-    HandClock,
-    MemoryStore,
-    ModelCall,
-    Script,
-    ScriptedModel,
-    begin_stream,
-    claims_script,
-    delta,
-    make_event,
-    make_hit,
-    make_search,
-    text_script,
-)
+from answerer_bench import Bench, HandClock, MemoryStore
+from answerer_corpus import make_event, make_hit, make_search
+from answerer_servers import GOOD, ModelCall, Script, ScriptedModel, begin_stream, claims_script, delta, text_script
 
 from cairn_answerer.breaker import Circuit, Policy
 from cairn_answerer.model import Passage

@@ -7,7 +7,8 @@ from typing import Any
 
 import asyncpg
 import pytest
-from answerer_fakes import STEPS, FakeRetriever, ScriptedModel, make_hit, make_search, post, serving
+from answerer_corpus import STEPS, make_hit, make_search
+from answerer_servers import FakeRetriever, ScriptedModel, post, serving
 from pydantic import SecretStr
 
 from cairn_answerer.app import create_app

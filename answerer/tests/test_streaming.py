@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from answerer_fakes import (
+from answerer_bench import Bench
+from answerer_servers import (
     GOOD_CLAIMS,
-    Bench,
     ModelCall,
     ScriptedModel,
     begin_stream,

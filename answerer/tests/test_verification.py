@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from answerer_fakes import make_passage, make_shown
+from answerer_corpus import make_passage, make_shown
 
 from cairn_answerer.citations import Resolver
 from cairn_answerer.code import find_code
