@@ -53,6 +53,7 @@ VARIANTS = (
     Variant("telling sections like others", _ranking(telling_factor=1.0)),
     Variant("late steps like early ones", _ranking(later_step=0.0)),
     Variant("neither of these two", _ranking(telling_factor=1.0, later_step=0.0)),
+    Variant("no bonus for messages word by word", _ranking(quoting_bonus=0.0)),
     Variant("no bonus for identifiers", _ranking(identifier_bonus=0.0)),
     Variant("alpha 0.6", _fusion(0.6)),
     Variant("alpha 0.7", _fusion(0.7)),

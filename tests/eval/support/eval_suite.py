@@ -200,10 +200,13 @@ class Suite:
         table: dict[str, dict[str, Slices]] = {}
         for number, variant in enumerate(eval_ablation.VARIANTS):
             table[variant.name] = {}
+            changed: dict[str, str] = {}
             for name, one in sets.items():
                 with self._console.status(f"{variant.name}: {name}"):
-                    dsn = await eval_ablation.index_of(variant, number, indexes[name], servers, one.events)
-                    async with retriever(dsn, servers.embedder, variant.policy) as asked:
+                    dsn = indexes[name]
+                    if dsn not in changed:
+                        changed[dsn] = await eval_ablation.index_of(variant, number, dsn, servers, one.events)
+                    async with retriever(changed[dsn], servers.embedder, variant.policy) as asked:
                         outcomes = await asked.ask_all(one.questions, one.key, **dict(variant.request))
                 table[variant.name][name] = sliced(outcomes)
         columns = [f"{SHORT[name]} {metric}" for name in sets for metric in eval_ablation.METRICS]
