@@ -161,7 +161,7 @@ class GatePolicy:
     gap: float = 24.2
     threshold: float = 0.41
     """Probability from which there is enough to answer from."""
-    words_alone: float = 0.485
+    words_alone: float = 0.55
     """Coverage that is enough where there are no vectors."""
     whole: float = 0.9
     """Coverage that is enough where a name of few documents is found."""
