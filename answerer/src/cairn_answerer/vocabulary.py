@@ -12,7 +12,7 @@ LITTLE: Final = word_set(
     "into onto under over than as where who whom whose what how why there here also too very just still yet any "
     "some such your yours we our us they their them i me my he she his her you up down out off again about between "
     "through during please use uses using used run make makes made sure ensure get gets got let lets see go goes "
-    "going want like e g ie eg i.e e.g etc via per step steps so or and but one ones both either way now next "
+    "going want like e g ie eg i.e e.g etc via per step steps so or and but one ones single both either way now next "
     "following command commands it's that's thing things order case if when while until once because "
     "since whereas which otherwise although then not no never none nothing neither nor without cannot instead "
     "require requires required simply only all each every even first before after most least more fewer less above "
@@ -77,7 +77,7 @@ SAME: Final = (
     "check verify inspect", "owner owning", "consent agreement approval", "proof prove", "reach arrive",
     "restart reboot", "watch look", "help lastresort", "continue resume", "limit cap", "close disconnect",
     "scale throttle", "immediate immediately", "ram memory",
-    "delete remove erase wipe drop rm", "agree consent",
+    "delete remove erase wipe drop rm", "agree consent", "report tell inform",
 )  # fmt: skip
 """Words that may stand for one another. Short on purpose: a word that is not the step's is a word nobody checked."""
 
