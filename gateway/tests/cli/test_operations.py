@@ -107,6 +107,8 @@ def test_vectors_are_compared_before_and_after_a_repair_where_that_is_asked(gate
     gateway.differences = [STALE, {}]
     assert cairn("verify", "--repair", "--vectors").exit_code == 0
     assert [seen.json()["vectors"] for seen in gateway.requests] == [True, True]
+    gateway.differences = [STALE]
+    assert "`cairn verify --vectors --repair`" in cairn("verify", "--vectors").stderr
     assert cairn("verify", "--vectors", "--repo", "r").exit_code == 2
 
 

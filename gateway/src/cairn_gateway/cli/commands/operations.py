@@ -81,7 +81,8 @@ def verify(
             screen.say(f"after {len(found['repaired'])} repairs: {_outcome(after)}")
     if not (after or found)["ok"]:
         raise Negative(
-            _outcome(after or found), hint=None if repair else "`cairn verify --repair` publishes them again"
+            _outcome(after or found),
+            hint=None if repair else f"`cairn verify{' --vectors' if vectors else ''} --repair` publishes them again",
         )
 
 
