@@ -17,11 +17,11 @@ from cairn_answerer.injection import withhold
 from cairn_answerer.model import DraftClaim
 from cairn_answerer.parsing import parse
 from cairn_answerer.placeholders import fill
-from cairn_answerer.quantities import quantities
 from cairn_answerer.safety import classify
-from cairn_answerer.statements import Statement, statements, taken_apart
-from cairn_answerer.tokens import tokens
 from cairn_answerer.verification import Checker
+from cairn_answerer.verification.quantities import quantities
+from cairn_answerer.verification.statements import Statement, statements, taken_apart
+from cairn_answerer.verification.tokens import tokens
 
 RESOLVER = Resolver(make_shown(make_passage(1)))
 SIZE = 100_000

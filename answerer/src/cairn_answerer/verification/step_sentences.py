@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cairn_answerer.code import find_code
-from cairn_answerer.statements import Statement, statements
-from cairn_answerer.tokens import code_tokens, fenced_lines, tokens
+from cairn_answerer.verification.statements import Statement, statements
+from cairn_answerer.verification.tokens import code_tokens, fenced_lines, tokens
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cairn_answerer.tokens import Token, words_of
-from cairn_answerer.vocabulary import CONDITIONS, PRONOUNS, SCOPE_ENDS
+from cairn_answerer.verification.tokens import Token, words_of
+from cairn_answerer.verification.vocabulary import CONDITIONS, PRONOUNS, SCOPE_ENDS
 
 _BACKWARD = frozenset(["does", "do", "did", "is", "are", "was", "were", "has", "have", "can", "will"])
 

@@ -10,9 +10,9 @@ from cairn_answerer.cleaning import folded, joined, squeezed
 from cairn_answerer.injection import WITHHELD
 from cairn_answerer.model import Shown
 from cairn_answerer.placeholders import fill
-from cairn_answerer.quantities import digits, quantities, without_steps
-from cairn_answerer.risk import Use, uses_of
-from cairn_answerer.step_sentences import Sentence, sentences_of
+from cairn_answerer.verification.quantities import digits, quantities, without_steps
+from cairn_answerer.verification.risk import Use, uses_of
+from cairn_answerer.verification.step_sentences import Sentence, sentences_of
 from cairn_shared.identifiers import identifiers
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from cairn_answerer.order_and_negation import Negation, Order, negations, orders
-from cairn_answerer.tokens import Token, words_of
-from cairn_answerer.vocabulary import CONDITIONS, JOINTS, PRONOUNS
+from cairn_answerer.verification.order_and_negation import Negation, Order, negations, orders
+from cairn_answerer.verification.tokens import Token, words_of
+from cairn_answerer.verification.vocabulary import CONDITIONS, JOINTS, PRONOUNS
 
 MAX_TOKENS = 150
 """Where a sentence that does not end is cut: some looks at a sentence take time by the square of its length."""

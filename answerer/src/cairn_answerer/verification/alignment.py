@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from cairn_answerer.code import find_code
-from cairn_answerer.contradictions import contradiction
-from cairn_answerer.statements import Statement, statements, taken_apart
-from cairn_answerer.step_sentences import Sentence
-from cairn_answerer.tokens import code_tokens, tokens
+from cairn_answerer.verification.contradictions import contradiction
+from cairn_answerer.verification.statements import Statement, statements, taken_apart
+from cairn_answerer.verification.step_sentences import Sentence
+from cairn_answerer.verification.tokens import code_tokens, tokens
 from cairn_answerer.words import word_set
 
 Disagreement = Literal["overlap", "negation", "opposite"]

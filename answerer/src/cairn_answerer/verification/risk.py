@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cairn_answerer.language import RISKY_STEMS, stem
-from cairn_answerer.statements import Statement, statements
-from cairn_answerer.step_sentences import Sentence
-from cairn_answerer.tokens import Token, tokens
-from cairn_answerer.vocabulary import KINDS_OF_THINGS
+from cairn_answerer.verification.language import RISKY_STEMS, stem
+from cairn_answerer.verification.statements import Statement, statements
+from cairn_answerer.verification.step_sentences import Sentence
+from cairn_answerer.verification.tokens import Token, tokens
+from cairn_answerer.verification.vocabulary import KINDS_OF_THINGS
 from cairn_answerer.words import word_set
 
 _ARTICLES = word_set("the a an its their your this that these those any some such")

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Literal
 
-from cairn_answerer.language import OPPOSITE_STEMS
-from cairn_answerer.order_and_negation import Order
-from cairn_answerer.statements import Statement
-from cairn_answerer.step_sentences import Sentence
-from cairn_answerer.vocabulary import NECESSARY, PARTICLES, POSSIBLE
+from cairn_answerer.verification.language import OPPOSITE_STEMS
+from cairn_answerer.verification.order_and_negation import Order
+from cairn_answerer.verification.statements import Statement
+from cairn_answerer.verification.step_sentences import Sentence
+from cairn_answerer.verification.vocabulary import NECESSARY, PARTICLES, POSSIBLE
 
 
 def contradiction(statement: Statement, sentence: Sentence) -> tuple[Literal["negation", "opposite"], str] | None:

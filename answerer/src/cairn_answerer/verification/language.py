@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from cairn_answerer.vocabulary import OPPOSITES, RISKY, SAME
+from cairn_answerer.verification.vocabulary import OPPOSITES, RISKY, SAME
 
 _IRREGULAR: Final = dict(
     pair.split("=")

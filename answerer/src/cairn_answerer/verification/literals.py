@@ -11,10 +11,10 @@ from typing import Literal
 from cairn_answerer.cleaning import joined, plain, squeezed
 from cairn_answerer.code import Code, find_code
 from cairn_answerer.commands import language_of
-from cairn_answerer.evidence import Evidence, complete, whole
 from cairn_answerer.model import Shown
-from cairn_answerer.quantities import STEP_REFERENCE, digits, quantities, without_steps
 from cairn_answerer.safety import KNOWN_PROGRAMS, READ_ONLY, classify
+from cairn_answerer.verification.evidence import Evidence, complete, whole
+from cairn_answerer.verification.quantities import STEP_REFERENCE, digits, quantities, without_steps
 from cairn_answerer.words import word_set
 from cairn_shared.identifiers import identifiers
 

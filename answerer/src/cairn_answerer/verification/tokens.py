@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 from cairn_answerer.cleaning import plain
 from cairn_answerer.code import Code, find_code
-from cairn_answerer.language import plain_stem, stem
-from cairn_answerer.quantities import UNITS, number_text
-from cairn_answerer.vocabulary import LITTLE, NEGATORS, NUMBER_WORDS, OPERATORS, PHRASES
+from cairn_answerer.verification.language import plain_stem, stem
+from cairn_answerer.verification.quantities import UNITS, number_text
+from cairn_answerer.verification.vocabulary import LITTLE, NEGATORS, NUMBER_WORDS, OPERATORS, PHRASES
 
 Kind = Literal["word", "number", "step", "operator", "negation", "order", "little", "mark", "end"]
 

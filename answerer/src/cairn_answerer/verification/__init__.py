@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cairn_answerer import alignment, risk
-from cairn_answerer.alignment import Disagreement
 from cairn_answerer.citations import Resolver, extract, supported
 from cairn_answerer.cleaning import folded, visible
 from cairn_answerer.code import find_code, without_code
-from cairn_answerer.evidence import Evidence
-from cairn_answerer.literals import LiteralFault, literal_faults
 from cairn_answerer.model import CheckedClaim, DraftClaim, Shown
+from cairn_answerer.verification import alignment, risk
+from cairn_answerer.verification.alignment import Disagreement
+from cairn_answerer.verification.evidence import Evidence
+from cairn_answerer.verification.literals import LiteralFault, literal_faults
 
 Fault = LiteralFault | Disagreement | Literal["no citation", "risky verb", "empty"]
 

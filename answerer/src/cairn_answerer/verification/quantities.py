@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cairn_answerer.vocabulary import NUMBER_WORDS
+from cairn_answerer.verification.vocabulary import NUMBER_WORDS
 
 _QUANTITY = re.compile(
     r"(?<![\w.])(\d{1,3}(?:[,_]\d{3})+|\d+(?:\.\d+)?)(?![\d])(\s{0,2}-?)(%|[A-Za-zµ]{1,12})?(?![\w])"
