@@ -8,7 +8,7 @@ import uuid
 from cairn_ingest_consumer.chunking import ChunkPolicy, chunk_step
 from cairn_ingest_consumer.model import ChunkDraft, PartWrite, PreparedPart, PreparedStep, StepDraft
 from cairn_ingest_consumer.ports import EmbeddingModel
-from cairn_shared.identifiers import identifiers
+from cairn_shared.searchable import step_identifiers
 
 WINDOW_TOKENS = 220
 """Design §7: room below the model's limit for other tokenizers' differences."""
@@ -36,7 +36,7 @@ def _step(write: PartWrite, draft: StepDraft, model: EmbeddingModel) -> Prepared
         step_id=step_id,
         draft=draft,
         content_sha=hashlib.sha256(f"{draft.label}\0{draft.section}\0{draft.body}".encode()).hexdigest(),
-        identifiers=tuple(identifiers("\n".join((draft.section, draft.body, *draft.mentions)))),
+        identifiers=step_identifiers(draft.section, draft.body, draft.mentions),
         chunks=tuple(
             ChunkDraft(
                 chunk_id=uuid.uuid5(step_id, str(ordinal)),

@@ -41,12 +41,13 @@ class Question:
 
 def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> Ranking:
     """Steps in order, at most `question.k`, duplicates folded, and what speaks for there being an answer among them."""
-    runbooks, events = _ordered(candidates, question, bm25, policy)
+    quoted = _quoted(candidates, question, policy.ranking)
+    runbooks, events = _ordered(candidates, question, quoted, bm25, policy)
     steps = _present(share_out(runbooks, events, question.k, policy.ranking), question, bm25)
     if any(one.extra_cosine is not None for one in candidates):
         # Whoever refines a query neither talks the gate into an answer nor out of one.
-        runbooks, events = _ordered([replace(one, extra_cosine=None) for one in candidates], question, bm25, policy)
-    quoted = _quoted(candidates, question, policy.ranking).keys()
+        unrefined = [replace(one, extra_cosine=None) for one in candidates]
+        runbooks, events = _ordered(unrefined, question, quoted, bm25, policy)
     return Ranking(
         steps,
         _evidence(runbooks, question, quoted, bm25, policy.gate),
@@ -55,11 +56,15 @@ def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy
 
 
 def _ordered(
-    candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy
+    candidates: Sequence[Candidate],
+    question: Question,
+    quoted: Mapping[uuid.UUID, float],
+    bm25: Bm25,
+    policy: RetrievalPolicy,
 ) -> tuple[list[Step], list[Step]]:
     """The steps of runbooks and those of events, each in order."""
     steps = _by_step(_score(candidates, question, bm25, policy), question, policy)
-    _credit_quotes(steps, _quoted(candidates, question, policy.ranking), policy.ranking)
+    _credit_quotes(steps, quoted, policy.ranking)
     steps.sort(key=_order)
     steps = fold(steps)
     runbooks = spread([step for step in steps if step.is_runbook], policy.ranking)

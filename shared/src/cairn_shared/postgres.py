@@ -69,7 +69,10 @@ _TRANSIENT_CLASSES = ("08", "40", "53", "55", "57", "58")
 
 
 def translate(exc: Exception) -> CairnError:
-    """Any error of asyncpg as one of ours: transient where waiting helps, permanent where the data is at fault."""
+    """Any error of asyncpg as one of ours: transient where waiting helps, permanent where the data is at fault.
+
+    What is no error of asyncpg, one of ours say, is raised as it is.
+    """
     if isinstance(exc, asyncpg.PostgresError):
         state = exc.sqlstate or ""
         if state[:2] in _TRANSIENT_CLASSES:

@@ -5,74 +5,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from cairn_answerer.verification.vocabulary import OPPOSITES, RISKY, SAME
+from cairn_answerer.verification.vocabulary import IRREGULAR, OPPOSITES, RISKY, SAME
 
-_IRREGULAR: Final = dict(
-    pair.split("=")
-    for pair in [
-        "ran=run",
-        "lost=lose",
-        "kept=keep",
-        "sent=send",
-        "found=find",
-        "held=hold",
-        "wrote=write",
-        "written=write",
-        "began=begin",
-        "broken=break",
-        "broke=break",
-        "took=take",
-        "taken=take",
-        "grew=grow",
-        "fell=fall",
-        "fallen=fall",
-        "behind=behind",
-        "indices=index",
-        "indexes=index",
-        "replicas=replica",
-        "queries=query",
-        "processes=process",
-        "status=status",
-        "access=access",
-        "process=process",
-        "died=die",
-        "dies=die",
-        "dying=die",
-        "frees=free",
-        "freed=free",
-        "freeing=free",
-        "came=come",
-        "went=go",
-        "shown=show",
-        "seen=see",
-        "shrunk=shrink",
-        "stopped=stop",
-        "stopping=stop",
-        "owning=own",
-        "rebuilt=rebuild",
-        "overwrote=overwrite",
-        "running=running",
-        "does=do",
-        "committed=commit",
-        "automatically=automatic",
-        "standbys=standby",
-        "standbies=standby",
-        "seconds=second",
-        "left=left",
-        "changing=change",
-        "changed=change",
-        "moved=move",
-        "moving=move",
-        "chosen=choose",
-        "restoring=restore",
-    ]
-)
+_IRREGULAR: Final = dict(pair.split("=") for pair in IRREGULAR.split())
 _ENDINGS: Final = (("ies", 3), ("ing", 4), ("ied", 3), ("ed", 4), ("es", 4), ("ly", 4), ("s", 3))
 _NOUN_ENDINGS: Final = ("ation", "ion", "ment")
 
 
-def _plain_stem(word: str) -> str:
-    """A crude stem: enough that `restarting`, `restarted` and `restarts` meet, and `promotion` and `promote`."""
+def plain_stem(word: str) -> str:
+    """A crude stem: enough that `restarting`, `restarted` and `restarts` meet, and `promotion` and `promote`.
+
+    Without `SAME`: `kill` and `terminate` are two verbs to whoever looks for risky ones.
+    """
     if word in _IRREGULAR:
         word = _IRREGULAR[word]
     for suffix, keep in _ENDINGS:
@@ -88,31 +32,24 @@ def _plain_stem(word: str) -> str:
     return word.rstrip("e") if len(word) > 3 else word
 
 
-_CANONICAL: Final = {
-    _plain_stem(word): _plain_stem(group.split()[0]) for group in SAME for word in group.split()
-}  # fmt: skip
+_CANONICAL: Final = {plain_stem(word): plain_stem(group.split()[0]) for group in SAME for word in group.split()}
 
 
 @lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """The form in which a lower-case word is compared."""
-    plain = _plain_stem(word)
+    plain = plain_stem(word)
     return _CANONICAL.get(plain, plain)
 
 
 RISKY_STEMS: Final = tuple(
     (
-        frozenset(_plain_stem(word) for word in verbs.split()),
-        frozenset(_plain_stem(word) for word in f"{verbs} {others}".split()),
+        frozenset(plain_stem(word) for word in verbs.split()),
+        frozenset(plain_stem(word) for word in f"{verbs} {others}".split()),
     )
     for verbs, others in RISKY
 )
 """Of each thing that is hard to take back: the stems in a claim, and those by which a step may call it."""
-
-
-def plain_stem(word: str) -> str:
-    """The stem without `SAME`: `kill` and `terminate` are two verbs to whoever looks for risky ones."""
-    return _plain_stem(word)
 
 
 def _opposites() -> dict[str, frozenset[str]]:

@@ -105,6 +105,17 @@ RISKY: Final = (
 )
 """Verbs for what is hard to take back, and further words by which a step may call the same."""
 
+IRREGULAR: Final = (
+    "ran=run lost=lose kept=keep sent=send found=find held=hold wrote=write written=write began=begin broken=break "
+    "broke=break took=take taken=take grew=grow fell=fall fallen=fall behind=behind indices=index indexes=index "
+    "replicas=replica queries=query processes=process status=status access=access process=process died=die dies=die "
+    "dying=die frees=free freed=free freeing=free came=come went=go shown=show seen=see shrunk=shrink stopped=stop "
+    "stopping=stop owning=own rebuilt=rebuild overwrote=overwrite running=running does=do committed=commit "
+    "automatically=automatic standbys=standby standbies=standby seconds=second left=left changing=change "
+    "changed=change moved=move moving=move chosen=choose restoring=restore"
+)
+"""Forms that no rule of endings leads to their word."""
+
 OPPOSITES: Final = (
     "start/stop enable/disable increase/decrease raise/lower grow/shrink add/remove open/close pause/resume more/fewer "
     "maximum/minimum first/last first/second attach/detach lock/unlock grant/revoke allow/deny accept/reject "

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from cairn_ingest_consumer.model import MAIN_PART, PIPELINE, PreparedPart
-from cairn_shared.identifiers import searchable_text
+from cairn_shared.searchable import TSVECTOR, searchable
 
 KNOWN_PARTS = """
 SELECT p.document_id, p.part, p.version, p.event_id, p.pipeline, p.content_sha, p.deleted
@@ -107,12 +107,11 @@ WHERE (s.content_sha, s.line_start, s.line_end, s.identifiers)
     IS DISTINCT FROM (excluded.content_sha, excluded.line_start, excluded.line_end, excluded.identifiers)
 """
 
-UPSERT_CHUNKS = """
+UPSERT_CHUNKS = f"""
 INSERT INTO chunks AS c
     (chunk_id, step_id, document_id, kind, ordinal, text, embed_text, embed_sha, n_tokens, occurred_at, tsv)
 SELECT chunk_id, step_id, document_id, kind, ordinal, text, embed_text, embed_sha, n_tokens, occurred_at,
-    setweight(to_tsvector('english', title), 'A') || setweight(to_tsvector('english', section), 'B')
-        || setweight(to_tsvector('english', words), 'D')
+    {TSVECTOR}
 FROM jsonb_to_recordset($1::jsonb) AS r(
     chunk_id uuid, step_id uuid, document_id uuid, kind text, ordinal int, text text, embed_text text, embed_sha text,
     n_tokens int, occurred_at timestamptz, title text, section text, words text)
@@ -121,7 +120,7 @@ ON CONFLICT (chunk_id) DO UPDATE SET
     n_tokens = excluded.n_tokens, occurred_at = excluded.occurred_at, tsv = excluded.tsv
 WHERE (c.kind, c.text, c.embed_sha, c.occurred_at, c.tsv)
     IS DISTINCT FROM (excluded.kind, excluded.text, excluded.embed_sha, excluded.occurred_at, excluded.tsv)
-"""
+"""  # noqa: S608 - a fixed expression
 
 UPSERT_VECTORS = """
 INSERT INTO {table} (chunk_id, kind, occurred_at, fingerprint, embedding) VALUES ($1, $2, $3, $4, $5)
@@ -221,9 +220,7 @@ def chunk_rows(parts: Iterable[PreparedPart]) -> str:
             "embed_sha": chunk.embed_sha,
             "n_tokens": chunk.n_tokens,
             "occurred_at": part.write.decays_from,
-            "title": searchable_text(part.write.facts.title),
-            "section": searchable_text(step.draft.section),
-            "words": searchable_text(chunk.text),
+            **searchable(part.write.facts.title, step.draft.section, chunk.text),
         }
         for part in parts
         for step in part.steps or ()

@@ -33,7 +33,7 @@ from cairn_ingest_consumer.model import (
     WriteResult,
 )
 from cairn_shared.crashpoints import crash_at
-from cairn_shared.errors import CairnError, TransientError
+from cairn_shared.errors import TransientError
 from cairn_shared.postgres import Connection, Pool, translate
 
 
@@ -73,8 +73,6 @@ class PostgresDocumentStore:
                 result = await _Write(connection, parts, vectors, active).run(notes)
                 crash_at("in_transaction")
                 return result
-        except CairnError:
-            raise
         except Exception as exc:
             raise translate(exc) from exc
 

@@ -8,7 +8,7 @@ import asyncpg
 
 from cairn_ingest_consumer.model import Filled, Space
 from cairn_ingest_consumer.ports import EmbeddingModel, EmbedTexts
-from cairn_shared.errors import CairnError, Conflict, TransientError
+from cairn_shared.errors import Conflict, TransientError
 from cairn_shared.postgres import Connection, Pool, translate
 
 MAX_DIMENSION = 4000
@@ -68,7 +68,7 @@ class PostgresSpaces:
         try:
             return await read_spaces(self._pool)
         except Exception as exc:
-            raise _ours(exc) from exc
+            raise translate(exc) from exc
 
     async def open(self, model: EmbeddingModel) -> None:
         """As `ports.Spaces.open`."""
@@ -80,7 +80,7 @@ class PostgresSpaces:
         try:
             await self._pool.execute(_OPEN, model.fingerprint, model.name or model.fingerprint, model.dimension)
         except Exception as exc:
-            raise _ours(exc) from exc
+            raise translate(exc) from exc
 
     async def fill(self, space: Space, after: uuid.UUID, limit: int, embed: EmbedTexts) -> Filled | None:
         """As `ports.FillableSpaces.fill`.
@@ -105,14 +105,14 @@ class PostgresSpaces:
                 await connection.executemany(_FILL.format(table=space.table), fresh)
                 return Filled(len(rows), len(fresh), rows[-1]["chunk_id"])
         except Exception as exc:
-            raise _ours(exc) from exc
+            raise translate(exc) from exc
 
     async def missing(self, space: Space) -> int:
         """As `ports.FillableSpaces.missing`."""
         try:
             count: int = await self._pool.fetchval(_MISSING.format(table=space.table), timeout=TIMEOUT)
         except Exception as exc:
-            raise _ours(exc) from exc
+            raise translate(exc) from exc
         return count
 
     async def chunks(self) -> int:
@@ -120,7 +120,7 @@ class PostgresSpaces:
         try:
             count: int = await self._pool.fetchval("SELECT count(*) FROM chunks", timeout=TIMEOUT)
         except Exception as exc:
-            raise _ours(exc) from exc
+            raise translate(exc) from exc
         return count
 
     async def note(self, space: Space, problem: str | None) -> None:
@@ -128,7 +128,7 @@ class PostgresSpaces:
         try:
             await self._pool.execute(_PROBLEM, space.fingerprint, problem)
         except Exception as exc:
-            raise _ours(exc) from exc
+            raise translate(exc) from exc
 
     async def switch(self, space: Space) -> bool:
         """As `ports.FillableSpaces.switch`."""
@@ -146,7 +146,7 @@ class PostgresSpaces:
                 await connection.execute(_SWITCH, space.fingerprint)
                 return True
         except Exception as exc:
-            raise _ours(exc) from exc
+            raise translate(exc) from exc
 
     async def use(self, fingerprint: str) -> None:
         """Ask a retired or dropped space back: it is completed, then switched to.
@@ -170,8 +170,4 @@ class PostgresSpaces:
         except (asyncpg.NoDataFoundError, asyncpg.ObjectInUseError) as exc:
             raise Conflict(str(exc)) from exc
         except Exception as exc:
-            raise _ours(exc) from exc
-
-
-def _ours(exc: Exception) -> Exception:
-    return exc if isinstance(exc, CairnError) else translate(exc)
+            raise translate(exc) from exc

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from cairn_retriever.adapters.postgres_snapshot import PostgresSnapshot
-from cairn_retriever.adapters.read_transaction import STATE_COLUMNS, ReadTransaction, ScanSettings, ours
+from cairn_retriever.adapters.read_transaction import STATE_COLUMNS, ReadTransaction, ScanSettings
 from cairn_retriever.adapters.runbook_lexicon import RunbookLexicon
 from cairn_retriever.adapters.scope import Half, Scope
 from cairn_retriever.adapters.sql import Sources, quote_lexeme
@@ -25,6 +25,7 @@ from cairn_retriever.query import link_names
 from cairn_retriever.vocabulary import aliases
 from cairn_shared.api.search import SearchFilters
 from cairn_shared.clock import Clock
+from cairn_shared.postgres import translate
 
 if TYPE_CHECKING:
     from cairn_shared.postgres import Connection, Pool
@@ -47,18 +48,16 @@ SELECT {STATE_COLUMNS}, q.lexemes, q.others, q.places, q.sequence,
        ) AS holders
 FROM corpus_state, (
     SELECT tsvector_to_array(text.tsv) AS lexemes,
-           ARRAY(
-               SELECT place FROM unnest(text.tsv) AS word, unnest(word.positions) AS place ORDER BY place, word.lexeme
-           ) AS places,
-           ARRAY(
-               SELECT word.lexeme FROM unnest(text.tsv) AS word, unnest(word.positions) AS place
-               ORDER BY place, word.lexeme
-           ) AS sequence,
+           told.places, told.sequence,
            ARRAY(
                SELECT coalesce((tsvector_to_array(to_tsvector('english', word)))[1], '')
                FROM unnest($4::text[]) WITH ORDINALITY AS spelled(word, place) ORDER BY place
            ) AS others
-    FROM (SELECT to_tsvector('english', $1) AS tsv) AS text
+    FROM (SELECT to_tsvector('english', $1) AS tsv) AS text, LATERAL (
+        SELECT coalesce(array_agg(place ORDER BY place, word.lexeme), '{{}}') AS places,
+               coalesce(array_agg(word.lexeme ORDER BY place, word.lexeme), '{{}}') AS sequence
+        FROM unnest(text.tsv) AS word, unnest(word.positions) AS place
+    ) AS told
 ) AS q
 """  # noqa: S608 - columns written above
 
@@ -115,7 +114,7 @@ class PostgresIndex:
                     state, frequencies = await self._counted(connection, state, list(frequencies))
                 routes = await self._routes(connection, query)
         except Exception as exc:
-            raise ours(exc) from exc
+            raise translate(exc) from exc
         *others, fillers, joined = _grouped(groups, row["others"])
         spellings, products = others[: len(query.spellings)], others[len(query.spellings) :]
         return Prepared(
@@ -183,7 +182,7 @@ class PostgresIndex:
                 sources = [Sources(half, scope, self._policy, now, of_each[half], state.vectors) for half in halves]
                 yield PostgresSnapshot(transactions, row["snapshot"], state, sources)
         except Exception as exc:
-            raise ours(exc) from exc
+            raise translate(exc) from exc
 
     def _has_spare(self) -> bool:
         return self._pool.get_idle_size() > 0 or self._pool.get_size() < self._pool.get_max_size()

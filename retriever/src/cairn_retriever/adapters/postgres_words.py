@@ -1,6 +1,6 @@
 """Whether what searches look words up in is still what the texts say: identifiers of steps, and lexemes of chunks.
 
-Both are made from the texts by Python (`cairn_shared.identifiers`), so a look at the columns alone does not tell. They
+Both are made from the texts by Python (`cairn_shared.searchable`), so a look at the columns alone does not tell. They
 are made again as the consumer makes them: half a second for each MB of text, which is why only a verify asks for it.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from cairn_shared.identifiers import identifiers, searchable_text
+from cairn_shared.searchable import TSVECTOR, searchable, step_identifiers
 
 if TYPE_CHECKING:
     from cairn_shared.postgres import Connection
@@ -32,15 +32,13 @@ FROM chunks c JOIN steps s USING (step_id) JOIN documents d ON d.document_id = c
 WHERE c.document_id = ANY($1::uuid[]) AND d.kind = 'runbook'
 """
 
-# As the consumer's UPSERT_CHUNKS.
-OTHER_LEXEMES = """
+OTHER_LEXEMES = f"""
 SELECT c.document_id, count(*) AS n
 FROM chunks c JOIN jsonb_to_recordset($1::jsonb) AS r(chunk_id uuid, title text, section text, words text)
     USING (chunk_id)
-WHERE c.tsv <> setweight(to_tsvector('english', r.title), 'A') || setweight(to_tsvector('english', r.section), 'B')
-    || setweight(to_tsvector('english', r.words), 'D')
+WHERE c.tsv <> ({TSVECTOR})
 GROUP BY c.document_id
-"""
+"""  # noqa: S608 - a fixed expression
 
 
 @dataclass(frozen=True)
@@ -65,19 +63,14 @@ def _with_other_identifiers(steps: Sequence[Any]) -> Counter[uuid.UUID]:
     return Counter(
         step["document_id"]
         for step in steps
-        if list(step["identifiers"]) != list(identifiers(f"{step['section']}\n{step['body']}"))
+        if tuple(step["identifiers"]) != step_identifiers(step["section"], step["body"])
     )
 
 
 def _searchable(chunks: Sequence[Any]) -> str:
     return orjson.dumps(
         [
-            {
-                "chunk_id": str(chunk["chunk_id"]),
-                "title": searchable_text(chunk["title"]),
-                "section": searchable_text(chunk["section"]),
-                "words": searchable_text(chunk["text"]),
-            }
+            {"chunk_id": str(chunk["chunk_id"]), **searchable(chunk["title"], chunk["section"], chunk["text"])}
             for chunk in chunks
         ]
     ).decode()

@@ -9,9 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cairn_shared.errors import CairnError
-from cairn_shared.postgres import translate
-
 if TYPE_CHECKING:
     from cairn_shared.postgres import Connection
 
@@ -39,11 +36,6 @@ class ScanSettings:
             " SET LOCAL hnsw.iterative_scan = relaxed_order; SET LOCAL jit = off;"
             " SET LOCAL max_parallel_workers_per_gather = 0"
         )
-
-
-def ours(exc: Exception) -> Exception:
-    """A failure of PostgreSQL as one of our errors; our own as they are."""
-    return exc if isinstance(exc, CairnError) else translate(exc)
 
 
 async def leave_clean(connection: Connection) -> None:

@@ -10,12 +10,12 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cairn_retriever.adapters.read_transaction import ours
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.model import Lexicon
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError
 from cairn_shared.logging import get_logger
+from cairn_shared.postgres import translate
 
 if TYPE_CHECKING:
     from cairn_shared.postgres import Pool
@@ -79,7 +79,7 @@ class RunbookLexicon:
                 size = await connection.fetchrow(SIZE)
                 rows = await connection.fetch(WORDS)
         except Exception as exc:
-            raise ours(exc) from exc
+            raise translate(exc) from exc
         assert size is not None
         lexicon = Lexicon(size["chunks"], float(size["average"]), {row["word"]: row["ndoc"] for row in rows})
         ended = self._clock.monotonic()
