@@ -1,4 +1,4 @@
-"""Waiting for what will come back: back-off with full jitter, as a frozen value."""
+"""Waiting for what will come back: back-off with jitter, as a frozen value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Backoff:
-    """Exponential back-off with full jitter (AWS Architecture Blog, "Exponential Backoff And Jitter")."""
+    """Exponential back-off with equal jitter: half of the ceiling, and up to as much again by chance.
+
+    AWS Architecture Blog, "Exponential Backoff And Jitter".
+    """
 
     base: float = 0.2
     factor: float = 2.0

@@ -13,7 +13,7 @@ from cairn_shared.events import Event
 
 @dataclass(frozen=True)
 class Delivery:
-    """One request of a sender, its signature already checked. Header names are lower case."""
+    """One request of a sender, as it came; nothing is checked yet. Header names are lower case."""
 
     headers: Mapping[str, str]
     body: bytes
