@@ -34,20 +34,31 @@ class AskRequest(BaseModel):
     wait_for: Annotated[list[Text], Field(max_length=20, description="Event ids to wait for, briefly.")] = []
 
 
+Origin = Literal["runbook", "event", "model"]
+
+
 class Citation(BaseModel):
-    """Where a claim is supported; `marker` is rendered by code: `[Runbook title, Step N]`."""
+    """Where a claim stands; `marker` is rendered by code: `[Runbook title, Step N]`."""
 
     runbook_id: str
     title: str
     step: int
     marker: str
+    label: Annotated[str, Field(description="The step's number as its author wrote it.")] = ""
+    path: str | None = None
+    lines: Annotated[list[int] | None, Field(description="[first, last] line of the step in its file.")] = None
 
 
 class Claim(BaseModel):
-    """One statement with the steps that support it."""
+    """One part of an answer: the words of a step (`runbook`), of an event's report (`event`), or of the model.
+
+    The first two are verbatim from the index and cite one step. What the model says in its own words cites nothing
+    and is never to be shown as verified.
+    """
 
     text: str
-    citations: list[Citation]
+    citations: list[Citation] = []
+    origin: Origin = "runbook"
 
 
 class Command(BaseModel):
