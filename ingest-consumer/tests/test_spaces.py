@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -374,6 +375,46 @@ async def test_a_model_of_too_many_dimensions_is_refused_by_name_and_no_record_i
 
 async def _later(vectors: Mapping[str, Vector]) -> Mapping[str, Vector]:
     return vectors
+
+
+@pytest.mark.parametrize(
+    ("dimension", "storage", "kept_as"),
+    [
+        (384, None, "vector(384)"),
+        (384, "halfvec", "halfvec(384)"),
+        (768, None, "halfvec(768)"),
+        (768, "vector", "vector(768)"),
+        (2000, "vector", "vector(2000)"),
+        (4000, None, "halfvec(4000)"),
+    ],
+)
+async def test_vectors_are_kept_as_the_model_asks_and_come_back_so_when_they_were_dropped(
+    models: Models, dimension: int, storage: Literal["vector", "halfvec"] | None, kept_as: str
+) -> None:
+    """Beside a model of the default kind, so that the tables which every database has are taken and are not."""
+    await models.apply(upserted(runbook("a", "Cordon it.", "Drain it."), 1))
+    models.new, models.new_embedder = FakeModels(NEW, dimension, storage), FakeEmbedder(dimension)
+    models.with_both()
+    for _ in range(2):
+        await models.rebuild.once()
+        assert (await models.states())[NEW] == "active"
+        assert await models.wrong(NEW) == []
+        table = (await models.space(NEW)).table
+        assert kept_as == await models.pool.fetchval(
+            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute"
+            " WHERE attrelid = $1::text::regclass AND attname = 'embedding'",
+            table,
+        )
+        await models.spaces.use(OLD)
+        await models.rebuild.once()
+        await models.spaces.drop(NEW)
+        await models.spaces.use(NEW)
+
+
+async def test_more_dimensions_than_an_index_of_the_wanted_storage_takes(models: Models) -> None:
+    models.with_embedders(Endpoint(FakeModels("wide@1", 2001, "vector"), FakeEmbedder(2001), FakeEmbedder(2001)))
+    with pytest.raises(TransientError, match=r"an index of vector takes at most 2000: .*EMBEDDING_STORAGE"):
+        await models.apply(upserted(runbook("a", "Cordon it."), 1))
 
 
 async def test_the_command_shows_asks_back_and_drops(

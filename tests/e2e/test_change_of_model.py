@@ -1,4 +1,4 @@
-"""Two real embedders: the same model in float32 and in bfloat16 has two fingerprints, so it is two models."""
+"""Two real embedders: the same weights with cut vectors, kept as halfvec, and in bfloat16 are another model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROBLEMS = {
 
 
 @asynccontextmanager
-async def bfloat16_embedder() -> AsyncIterator[str]:
+async def another_embedder() -> AsyncIterator[str]:
     """A second embedder process; its URL."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -52,6 +52,8 @@ async def bfloat16_embedder() -> AsyncIterator[str]:
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
         "PORT": str(port),
         "EMBEDDING_DTYPE": "bfloat16",
+        "EMBEDDING_DIMENSIONS": "256",
+        "EMBEDDING_STORAGE": "halfvec",
         "OMP_NUM_THREADS": "1",
         "LOG_LEVEL": "WARNING",
     }
@@ -103,7 +105,7 @@ async def test_searches_by_meaning_work_before_during_and_after_a_change_of_real
     settings = PostgresSettings(pg_dsn=SecretStr(postgres_dsn), pg_pool_min=0)
     clock = SystemClock()
     async with (
-        bfloat16_embedder() as next_url,
+        another_embedder() as next_url,
         open_pool(settings, "test") as pool,
         open_client(embedder_url, 30) as old,
         open_client(next_url, 30) as new,
@@ -160,5 +162,10 @@ async def test_searches_by_meaning_work_before_during_and_after_a_change_of_real
                 await asyncio.gather(rebuilding, return_exceptions=True)
             status = (await client.get("/index/status")).json()["details"]["embedding_spaces"]
             assert {one["state"]: one["chunks"] for one in status} == {"retired": 4, "active": 4}
-            dtypes = {one["state"]: one["fingerprint"].split(":")[1] for one in status}
-            assert dtypes == {"retired": "float32", "active": "bfloat16"}
+            ways = {one["state"]: one["fingerprint"].split(":", 1)[1] for one in status}
+            assert ways == {"retired": "float32:mean:256", "active": "bfloat16:mean:256:d256:halfvec"}
+            kept_as = await pool.fetchval(
+                "SELECT format_type(atttypid, atttypmod) FROM pg_attribute JOIN embedding_space_states"
+                " ON attrelid = table_name::regclass WHERE attname = 'embedding' AND state = 'active'"
+            )
+            assert kept_as == "halfvec(256)"

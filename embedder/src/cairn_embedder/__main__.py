@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 from cairn_embedder.app import create_app
 from cairn_embedder.settings import EmbedderSettings
 from cairn_shared import logging
@@ -10,10 +13,19 @@ from cairn_shared.web.service import serve
 
 
 def main() -> None:
-    """Run until SIGTERM."""
+    """Run until SIGTERM; exit code 2 and one line when a setting is wrong, also where only the model shows it."""
     settings = load(EmbedderSettings)
     logging.configure("embedder", settings.log_level)
-    serve(create_app(settings), settings)
+    wrong: list[str] = []
+
+    def refuse(problem: str) -> None:
+        wrong.append(problem)
+        signal.raise_signal(signal.SIGINT)  # the server ends as if asked to, and comes back here
+
+    serve(create_app(settings, refuse=refuse), settings)
+    if wrong:
+        print(f"setting {wrong[0]}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from fastapi import FastAPI
@@ -14,6 +14,7 @@ from cairn_embedder.adapters.sentence_transformer import ModelChoice, load
 from cairn_embedder.batching import Batcher, BatchPolicy
 from cairn_embedder.dependencies import LoadedModel, State
 from cairn_embedder.embedding import Embedding
+from cairn_embedder.errors import WrongSetting
 from cairn_embedder.metrics import EmbedderMetrics
 from cairn_embedder.ports import Encoder
 from cairn_embedder.routes import router
@@ -38,11 +39,22 @@ def choice_of(settings: EmbedderSettings) -> ModelChoice:
         max_tokens=settings.embedding_max_tokens,
         dtype=settings.embedding_dtype,
         threads=settings.embedding_threads,
+        dimensions=settings.embedding_dimensions,
+        storage=settings.embedding_storage,
+        query_prefix=settings.embedding_query_prefix,
+        passage_prefix=settings.embedding_passage_prefix,
     )
 
 
-def create_app(settings: EmbedderSettings, load_encoder: Callable[[], Encoder] | None = None) -> FastAPI:
-    """The app. The model loads in the background: alive at once, ready when it is there."""
+def create_app(
+    settings: EmbedderSettings,
+    load_encoder: Callable[[], Encoder] | None = None,
+    refuse: Callable[[str], None] = lambda _: None,
+) -> FastAPI:
+    """The app. The model loads in the background: alive at once, ready when it is there.
+
+    `refuse` is told which setting the model shows to be wrong: it will never be ready then.
+    """
     registry = CollectorRegistry()
     metrics = EmbedderMetrics(registry)
     readiness = Readiness()
@@ -59,7 +71,8 @@ def create_app(settings: EmbedderSettings, load_encoder: Callable[[], Encoder] |
         async with AsyncExitStack() as stack:
             redis = settings.redis()
             client = await stack.enter_async_context(open_redis(redis, "cairn-embedder")) if redis else None
-            task = asyncio.create_task(_serve_model(load_model, settings, client, metrics, state.model))
+            serving = _serve_model(load_model, settings, client, metrics, state.model)
+            task = asyncio.create_task(_or_refuse(serving, refuse))
             stack.push_async_callback(_stop, task)
             yield
 
@@ -76,6 +89,14 @@ def create_app(settings: EmbedderSettings, load_encoder: Callable[[], Encoder] |
     return app
 
 
+async def _or_refuse(serving: Awaitable[None], refuse: Callable[[str], None]) -> None:
+    try:
+        await serving
+    except WrongSetting as exc:
+        log.critical("a setting is wrong", detail=str(exc))
+        refuse(str(exc))
+
+
 async def _serve_model(
     load_model: Callable[[], Encoder],
     settings: EmbedderSettings,
@@ -86,14 +107,18 @@ async def _serve_model(
     """Load the model and run its batcher until cancelled."""
     clock = SystemClock()
 
-    def load_or_say_why() -> Encoder:
+    def load_or_say_why() -> Encoder | WrongSetting:
         try:
             return load_model()
+        except WrongSetting as exc:
+            return exc
         except Exception as exc:
             log.warning("EMBEDDING_MODEL cannot be loaded", model=settings.embedding_model, detail=str(exc)[:500])
             raise
 
     encoder = await until_up("model", lambda: asyncio.to_thread(load_or_say_why))
+    if isinstance(encoder, WrongSetting):
+        raise encoder
     info = encoder.info
     metrics.model.labels(info.name, info.fingerprint, str(info.dimension)).set(1)
     log.info("model loaded", model=info.name, fingerprint=info.fingerprint, max_tokens=info.max_tokens)

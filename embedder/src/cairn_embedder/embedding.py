@@ -94,13 +94,14 @@ class Embedding:
     def _refuse(self, request: EmbedRequest, tokens: Sequence[Tokens]) -> None:
         for index, one in enumerate(tokens):
             field = f"texts[{index}]"
-            if len(one.ids) <= self.info.special_tokens:
+            if len(one.ids) <= self.info.special_tokens or not request.texts[index].strip():
                 self._metrics.refused.labels("blank").inc()
                 raise InvalidInput(f"{field} is blank: leave it out", field=field)
             if one.truncated and not request.truncate:
                 self._metrics.refused.labels("too-long").inc()
                 raise InvalidInput(
-                    f"{field} has {one.count} tokens, the limit is {self.info.max_tokens}: split it or set truncate",
+                    f"{field} has {one.count - self.info.prompt_tokens} tokens,"
+                    f" the limit is {self.info.max_tokens}: split it or set truncate",
                     field=field,
                 )
 

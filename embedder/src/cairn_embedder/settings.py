@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from cairn_embedder.dimensions import LIMITS
 from cairn_shared.settings import RedisSettings, ServiceSettings
 
 
@@ -32,6 +33,22 @@ class EmbedderSettings(ServiceSettings):
         Literal["float32", "bfloat16", "auto"],
         Field(description="Weights; part of the fingerprint. `auto` measures at start and may differ by machine."),
     ] = "float32"
+    embedding_dimensions: Annotated[
+        int | None,
+        Field(ge=8, le=4000, description="Cut vectors to so many dimensions (Matryoshka models); unset: the model's."),
+    ] = None
+    embedding_storage: Annotated[
+        Literal["vector", "halfvec"] | None,
+        Field(description="4 or 2 bytes a number in the index; unset: `vector` up to 512 dimensions, else `halfvec`."),
+    ] = None
+    embedding_query_prefix: Annotated[
+        str | None,
+        Field(description="In front of every query; unset: the model's own prompt, `none`: nothing."),
+    ] = None
+    embedding_passage_prefix: Annotated[
+        str | None,
+        Field(description="In front of every passage; unset: the model's own prompt, `none`: nothing."),
+    ] = None
     embedding_threads: Annotated[int, Field(ge=0, description="Threads of one inference; 0: the library's choice.")] = 0
     embedding_batch_tokens: Annotated[
         int, Field(ge=256, description="Most tokens of one batch, padding included: what a query may have to wait for.")
@@ -47,6 +64,10 @@ class EmbedderSettings(ServiceSettings):
             raise ValueError("EMBEDDING_TRUST_REMOTE_CODE needs EMBEDDING_REVISION, so that the code cannot change")
         if self.embedding_model.startswith(("/", ".")) and not Path(self.embedding_model).is_dir():
             raise ValueError("EMBEDDING_MODEL names a folder that does not exist")
+        if self.embedding_storage == "vector" and (self.embedding_dimensions or 0) > LIMITS["vector"]:
+            raise ValueError(
+                f"EMBEDDING_STORAGE: an index of `vector` takes at most {LIMITS['vector']} dimensions, use halfvec"
+            )
         return self
 
     def redis(self) -> RedisSettings | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from cairn_ingest_consumer.collapse import Register
 from cairn_ingest_consumer.model import (
@@ -112,6 +112,8 @@ class EmbeddingModel:
     max_tokens: int
     count_tokens: Callable[[str], int]
     name: str = ""
+    storage: Literal["vector", "halfvec"] | None = None
+    """How its vectors are to be kept; None: as their number of dimensions suggests."""
 
 
 class ModelSource(Protocol):

@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -50,15 +50,21 @@ def count_words(text: str) -> int:
 class FakeModels:
     """A `ModelSource` whose fingerprint tests can change."""
 
-    def __init__(self, fingerprint: str = FINGERPRINT, dimension: int = DIMENSION) -> None:
+    def __init__(
+        self,
+        fingerprint: str = FINGERPRINT,
+        dimension: int = DIMENSION,
+        storage: Literal["vector", "halfvec"] | None = None,
+    ) -> None:
         self.fingerprint = fingerprint
         self.dimension = dimension
+        self.storage = storage
         self.away = False
 
     async def current(self) -> EmbeddingModel:
         if self.away:
             raise Unavailable("embedder")
-        return EmbeddingModel(self.fingerprint, self.dimension, 256, count_words, self.fingerprint)
+        return EmbeddingModel(self.fingerprint, self.dimension, 256, count_words, self.fingerprint, self.storage)
 
     async def refresh(self) -> None:
         pass

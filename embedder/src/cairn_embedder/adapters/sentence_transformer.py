@@ -18,7 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from cairn_embedder import dimensions, prefixes
+from cairn_embedder.dimensions import Storage
+from cairn_embedder.errors import WrongSetting
 from cairn_embedder.model import Kind, Tokens, Vector
+from cairn_embedder.prefixes import Prefixes
 from cairn_shared.api.embedding import ModelInfo
 from cairn_shared.logging import get_logger
 
@@ -45,6 +49,10 @@ class ModelChoice:
     max_tokens: int | None = None
     dtype: Literal["float32", "bfloat16", "auto"] = "float32"
     threads: int = 0
+    dimensions: int | None = None
+    storage: Storage | None = None
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
 
 
 class SentenceTransformerEncoder:
@@ -52,36 +60,48 @@ class SentenceTransformerEncoder:
 
     def __init__(self, model: Any, choice: ModelChoice, dtype: Dtype, digest: str) -> None:
         self._model = model
-        self._prompts: dict[Kind, str] = {
-            "query": model.prompts.get("query") or "",
-            "passage": model.prompts.get("passage") or model.prompts.get("document") or "",
-        }
+        self._prefixes = _prefixes(model, choice)
         fast = model.tokenizer
-        if not getattr(fast, "is_fast", False):
-            raise TypeError(f"{choice.name} has no fast tokenizer (tokenizer.json)")
         limits = [LONGEST_INPUT if choice.max_tokens is None else choice.max_tokens]
         limits += [int(model.max_seq_length)] if model.max_seq_length else []
+        limit = min(limits)
         # The file may bake in another limit and padding (MiniLM's: 128); both are set here and nowhere else.
         self._whole = _copy(fast)
         self._cut = _copy(fast)
-        self._cut.enable_truncation(min(limits))
+        self._cut.enable_truncation(limit)
         self._pad_id = int(fast.pad_token_id or 0)
         self._has_types = "token_type_ids" in fast.model_input_names
         self.tokenizer_json: str = self._whole.to_str()
+        own = _dimension(model)
+        dimension = dimensions.checked(own, choice.dimensions, choice.storage)
+        prompt_tokens = self._prompt_tokens()
+        if prompt_tokens >= limit // 2:
+            raise WrongSetting("EMBEDDING_MAX_TOKENS", f"the prefixes alone take {prompt_tokens} of {limit} tokens")
+        name = choice.name.rstrip("/").rsplit("/", 1)[-1]
         self.info = ModelInfo(
             name=choice.name,
             revision=choice.revision or ("bundled" if _is_bundled(choice) else "unpinned"),
-            dimension=_dimension(model),
-            max_tokens=min(limits),
+            dimension=dimension,
+            max_tokens=limit - prompt_tokens,
             special_tokens=int(self._whole.num_special_tokens_to_add(is_pair=False)),
-            fingerprint=f"{choice.name.rsplit('/', 1)[-1]}@{digest}:{dtype}:{_pooling(model)}:{min(limits)}",
+            prompt_tokens=prompt_tokens,
+            storage=choice.storage,
+            # Vectors always have unit length, so it says nothing of that.
+            fingerprint=f"{name}@{digest}:{dtype}:{_pooling(model)}:{limit}"
+            + dimensions.suffix(own, dimension, choice.storage),
         )
 
+    def _prompt_tokens(self) -> int:
+        """Tokens that the longer prefix takes of the input; one more, since its end may grow together with the text."""
+        texts = [text for text in (self._prefixes.query, self._prefixes.passage) if text]
+        counts = [len(self._whole.encode(text, add_special_tokens=False).ids) + 1 for text in texts]
+        return max(counts, default=0)
+
     def tokenize(self, texts: Sequence[str], kind: Kind) -> list[Tokens]:
-        inputs = [self._prompts[kind] + text for text in texts]
+        inputs = [self._prefixes.of(kind) + text for text in texts]
         return [
             Tokens(tuple(encoding.ids), len(encoding.ids))
-            if len(encoding.ids) <= self.info.max_tokens
+            if len(encoding.ids) <= self.info.max_tokens + self.info.prompt_tokens
             else Tokens(tuple(self._cut.encode(text).ids), len(encoding.ids))
             for text, encoding in zip(inputs, self._whole.encode_batch(inputs), strict=True)
         ]
@@ -100,9 +120,7 @@ class SentenceTransformerEncoder:
             features["token_type_ids"] = torch.zeros_like(features["input_ids"])
         with torch.inference_mode():
             vectors: Vector = self._model(features)["sentence_embedding"].float().numpy()
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors /= np.where(lengths > 0, lengths, 1)
-        return vectors
+        return dimensions.of_unit_length(vectors, self.info.dimension)
 
 
 def load(choice: ModelChoice) -> SentenceTransformerEncoder:
@@ -133,7 +151,9 @@ def load(choice: ModelChoice) -> SentenceTransformerEncoder:
         model_kwargs={"dtype": torch.float32},
     )
     model.eval()
-    digest = _digest(model)
+    if not getattr(model.tokenizer, "is_fast", False):
+        raise WrongSetting("EMBEDDING_MODEL", f"{choice.name} has no fast tokenizer (tokenizer.json)")
+    digest = _digest(model, _prefixes(model, choice))
     if choice.dtype == "float32":
         return SentenceTransformerEncoder(model, choice, "float32", digest)
     return _with_dtype(model, choice, digest)
@@ -197,6 +217,22 @@ def _dimension(model: Any) -> int:
     return int(size())
 
 
+def _prefixes(model: Any, choice: ModelChoice) -> Prefixes:
+    """Of the model's prompts, or of the settings.
+
+    Raises:
+        WrongSetting: the model wants its prompt left out of the pooling, which nothing here does.
+    """
+    if any(getattr(module, "include_prompt", True) is False for module in model):
+        raise WrongSetting("EMBEDDING_MODEL", f"{choice.name} leaves its prompt out of the pooling: not supported")
+    chosen = prefixes.choose(
+        model.prompts, model.default_prompt_name, query=choice.query_prefix, passage=choice.passage_prefix
+    )
+    if left := prefixes.unused(model.prompts, chosen):
+        log.warning("prompts of the model that are not used", prompts=left, query=chosen.query, passage=chosen.passage)
+    return chosen
+
+
 def _pooling(model: Any) -> str:
     """How token vectors become one: `mean`, `cls` ..."""
     for module in model:
@@ -208,8 +244,8 @@ def _pooling(model: Any) -> str:
     return "none"
 
 
-def _digest(model: Any) -> str:
-    """Hex of what decides a vector: weights, vocabulary, how text is split, prompts.
+def _digest(model: Any, chosen: Prefixes) -> str:
+    """Hex of what decides a vector: weights, vocabulary, how text is split, prefixes.
 
     Names of tensors and file formats are left out: the same model has the same digest wherever its files came from
     and whichever version of the libraries read them.
@@ -220,7 +256,7 @@ def _digest(model: Any) -> str:
     tokenizer = _copy(model.tokenizer)
     sha.update(json.dumps(sorted(tokenizer.get_vocab().items())).encode())
     sha.update(json.dumps([tokenizer.encode(text).ids for text in _SPLITS]).encode())
-    sha.update(json.dumps({name: text for name, text in sorted(model.prompts.items()) if text}).encode())
+    sha.update(json.dumps(chosen.named()).encode())
     return sha.hexdigest()[:12]
 
 

@@ -83,7 +83,7 @@ def _model(info: ModelInfo, tokenizer_json: str) -> EmbeddingModel:
     def count_tokens(text: str) -> int:
         return len(tokenizer.encode(text, add_special_tokens=True).ids)
 
-    return EmbeddingModel(info.fingerprint, info.dimension, info.max_tokens, count_tokens, info.name)
+    return EmbeddingModel(info.fingerprint, info.dimension, info.max_tokens, count_tokens, info.name, info.storage)
 
 
 class HttpEmbedder:

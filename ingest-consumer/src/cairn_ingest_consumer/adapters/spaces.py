@@ -11,8 +11,8 @@ from cairn_ingest_consumer.ports import EmbeddingModel, EmbedTexts
 from cairn_shared.errors import Conflict, TransientError
 from cairn_shared.postgres import Connection, Pool, translate
 
-MAX_DIMENSION = 4000
-"""Of an HNSW index over halfvec (pgvector's README)."""
+MAX_DIMENSION = {"vector": 2000, "halfvec": 4000, None: 4000}
+"""Of an HNSW index (pgvector's README); without a storage the number of dimensions decides which."""
 
 # Writers hold it shared for their transaction, so that a switch sees all that they wrote, and they what it did.
 SHARE_SPACES = "SELECT pg_advisory_xact_lock_shared(hashtext('cairn.spaces'))"
@@ -23,7 +23,7 @@ _SPACES = """
 SELECT fingerprint, model, dimension, table_name AS table, state, problem
 FROM embedding_space_states ORDER BY started_at, fingerprint
 """
-_OPEN = "SELECT open_embedding_space($1, $2, $3)"
+_OPEN = "SELECT open_embedding_space($1, $2, $3, $4)"
 
 _NEXT = """
 SELECT c.chunk_id, c.embed_sha, c.embed_text FROM chunks c
@@ -72,13 +72,16 @@ class PostgresSpaces:
 
     async def open(self, model: EmbeddingModel) -> None:
         """As `ports.Spaces.open`."""
-        if not 0 < model.dimension <= MAX_DIMENSION:
+        limit = MAX_DIMENSION[model.storage]
+        if not 0 < model.dimension <= limit:
             raise TransientError(
-                f"vectors of {model.name} have {model.dimension} dimensions, the index takes at most {MAX_DIMENSION}: "
-                "give the embedder another model"
+                f"vectors of {model.name} have {model.dimension} dimensions, an index of {model.storage or 'halfvec'} "
+                f"takes at most {limit}: give the embedder another model, EMBEDDING_DIMENSIONS or EMBEDDING_STORAGE"
             )
         try:
-            await self._pool.execute(_OPEN, model.fingerprint, model.name or model.fingerprint, model.dimension)
+            await self._pool.execute(
+                _OPEN, model.fingerprint, model.name or model.fingerprint, model.dimension, model.storage
+            )
         except Exception as exc:
             raise translate(exc) from exc
 

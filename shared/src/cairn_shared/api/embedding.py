@@ -36,8 +36,15 @@ class ModelInfo(BaseModel):
     name: str
     revision: str
     dimension: int
-    max_tokens: Annotated[int, Field(description="Longest input in tokens, special tokens included.")]
+    max_tokens: Annotated[
+        int, Field(description="Longest text in tokens, special tokens included, the model's prefix not.")
+    ]
     special_tokens: Annotated[int, Field(description="Tokens that the model adds to every input.")]
+    prompt_tokens: Annotated[int, Field(description="Most tokens that the model's prefix takes.")] = 0
+    storage: Annotated[
+        Literal["vector", "halfvec"] | None,
+        Field(description="How the index keeps vectors; none: `vector` up to 512 dimensions, `halfvec` above."),
+    ] = None
     fingerprint: str
 
 
