@@ -12,7 +12,7 @@ from answerer_servers import GOOD, ModelCall, Script, ScriptedModel, begin_strea
 
 from cairn_answerer.breaker import Circuit, Policy
 from cairn_answerer.model import Passage
-from cairn_answerer.ports import Completion, Message, Reader
+from cairn_answerer.ports import Completion, JsonSchema, Message, Reader
 from cairn_answerer.refine import Refiner
 from cairn_shared.api.ask import AskRequest
 from cairn_shared.api.search import SearchResponse
@@ -70,7 +70,9 @@ async def test_a_refinement_that_is_late_changes_nothing_and_is_not_kept(
 class NeverAsked:
     """A model that must be left alone."""
 
-    async def attempt(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
+    async def attempt(
+        self, messages: Sequence[Message], reader: Reader, *, seconds: float, schema: JsonSchema | None = None
+    ) -> Completion:
         raise AssertionError("asked")
 
 

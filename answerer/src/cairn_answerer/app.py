@@ -121,7 +121,6 @@ async def _model(
         api_key=settings.llm_api_key,
         max_tokens=settings.llm_max_tokens,
         temperature=settings.llm_temperature,
-        schema=prompt.SCHEMA,
         silence=settings.llm_silence_timeout,
     )
     circuit = Circuit(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from cairn_answerer.ports import JsonSchema
+
 Format = Literal["json_schema", "json_object", "none"]
 
 
@@ -17,11 +19,13 @@ class Dialect:
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     temperature: bool = True
 
-    def body(self, *, schema: dict[str, Any], max_tokens: int, temperature: float) -> dict[str, Any]:
+    def body(self, *, schema: JsonSchema | None, max_tokens: int, temperature: float) -> dict[str, Any]:
         """These parts of the request."""
         body: dict[str, Any] = {"stream": self.stream, self.max_tokens: max_tokens}
         if self.temperature:
             body["temperature"] = temperature
+        if schema is None:
+            return body
         if self.format == "json_schema":
             answer = {"name": "answer", "strict": True, "schema": schema}
             body["response_format"] = {"type": "json_schema", "json_schema": answer}

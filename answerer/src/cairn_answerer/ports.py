@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from cairn_answerer.model import CorpusState, Passage
 from cairn_shared.api.search import SearchRequest, SearchResponse
@@ -71,11 +71,20 @@ class Reader(Protocol):
         ...
 
 
+JsonSchema = Mapping[str, Any]
+"""A JSON Schema of a whole output: an object that names every property as required and admits no other."""
+
+
 class LanguageModel(Protocol):
     """A chat model behind retries and the circuit breaker."""
 
-    async def complete(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
+    async def complete(
+        self, messages: Sequence[Message], reader: Reader, *, seconds: float, schema: JsonSchema | None = None
+    ) -> Completion:
         """Write an answer within `seconds`, whatever it takes inside.
+
+        With a `schema` an endpoint that can enforce it does; one that cannot is asked for any JSON, and one that
+        cannot do that either is left to the messages alone. So what comes is read leniently all the same.
 
         Raises:
             ModelFailure: there is no answer; `reason` says why.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
@@ -11,7 +12,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 from cairn_answerer.breaker import Circuit, State
 from cairn_answerer.deadline import Deadline
 from cairn_answerer.errors import RefusedByModelServer, RetryableFailure
-from cairn_answerer.ports import Completion, Message, Reader
+from cairn_answerer.ports import Completion, JsonSchema, Message, Reader
 from cairn_shared.clock import Clock
 from cairn_shared.logging import get_logger
 from cairn_shared.retry import Backoff
@@ -22,9 +23,17 @@ log = get_logger(__name__)
 class ChatEndpoint(Protocol):
     """One attempt at a chat completion."""
 
-    async def attempt(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
+    async def attempt(
+        self, messages: Sequence[Message], reader: Reader, *, seconds: float, schema: JsonSchema | None = None
+    ) -> Completion:
         """Raises ModelFailure."""
         ...
+
+
+class Attempt(Protocol):
+    """One attempt at the chat completion that is wanted."""
+
+    async def __call__(self, *, seconds: float) -> Completion: ...
 
 
 _BACKOFF = Backoff(base=0.25, factor=2.0, limit=4.0)
@@ -57,23 +66,25 @@ class ResilientModel:
         self._patience = patience
         self._on_failure = on_failure
 
-    async def complete(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
+    async def complete(
+        self, messages: Sequence[Message], reader: Reader, *, seconds: float, schema: JsonSchema | None = None
+    ) -> Completion:
         deadline = Deadline.after(self._clock, seconds)
 
         async def work(probing: bool) -> Completion:
-            return await self._retried(messages, reader, deadline, probing)
+            return await self._retried(
+                partial(self._endpoint.attempt, messages, reader, schema=schema), deadline, probing
+            )
 
         return await self._circuit.call(work)
 
-    async def _retried(
-        self, messages: Sequence[Message], reader: Reader, deadline: Deadline, probing: bool
-    ) -> Completion:
+    async def _retried(self, once: Attempt, deadline: Deadline, probing: bool) -> Completion:
         async def attempt() -> Completion:
             seconds = min(self._patience.attempt_seconds, deadline.remaining())
             if seconds <= 0:
                 raise RetryableFailure("llm_timeout", "no time is left for the model")
             try:
-                return await self._endpoint.attempt(messages, reader, seconds=seconds)
+                return await once(seconds=seconds)
             except (RetryableFailure, RefusedByModelServer) as exc:
                 self._on_failure(exc.reason)
                 log.warning("the model failed", reason=exc.reason, detail=exc.detail)

@@ -100,7 +100,7 @@ class Writer:
             seconds = deadline.remaining() - self._policy.reserve
             if seconds <= 0:
                 raise RetryableFailure("llm_timeout", "no time is left for the model")
-            completion = await self._model.complete(asked, desk, seconds=seconds)
+            completion = await self._model.complete(asked, desk, seconds=seconds, schema=prompt.SCHEMA)
             try:
                 refused = desk.finish(completion.text, resolver)
             except BadOutput:

@@ -131,7 +131,6 @@ class Bench:
                 api_key=SecretStr("sk-test"),
                 max_tokens=500,
                 temperature=0.1,
-                schema=prompt.SCHEMA,
                 silence=silence,
             )
             circuit = Circuit(

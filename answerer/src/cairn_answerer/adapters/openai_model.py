@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from cairn_answerer.dialects import Dialect
 from cairn_answerer.errors import BadOutput, RefusedByModelServer, RetryableFailure
-from cairn_answerer.ports import Completion, Message, Reader
+from cairn_answerer.ports import Completion, JsonSchema, Message, Reader
 from cairn_shared.http import retry_after
 
 MAX_RESPONSE = 1024 * 1024
@@ -39,7 +39,6 @@ class OpenAIModel:
         api_key: SecretStr | None,
         max_tokens: int,
         temperature: float,
-        schema: dict[str, Any],
         silence: float,
     ) -> None:
         self._client = client
@@ -47,12 +46,13 @@ class OpenAIModel:
         self._api_key = api_key
         self._max_tokens = max_tokens
         self._temperature = temperature
-        self._schema = schema
         self._silence = silence
         self._dialect = Dialect()
 
-    async def attempt(self, messages: Sequence[Message], reader: Reader, *, seconds: float) -> Completion:
-        """One answer within `seconds`.
+    async def attempt(
+        self, messages: Sequence[Message], reader: Reader, *, seconds: float, schema: JsonSchema | None = None
+    ) -> Completion:
+        """One answer within `seconds`, of the form of `schema` where the server can do that.
 
         Raises:
             RetryableFailure: connection, time-out, 429, 5xx, or the stream broke off.
@@ -61,15 +61,17 @@ class OpenAIModel:
         """
         try:
             async with asyncio.timeout(seconds):
-                return await self._with_fallback(messages, reader)
+                return await self._with_fallback(messages, reader, schema)
         except TimeoutError as exc:
             raise RetryableFailure("llm_timeout", f"the model took longer than {seconds:.1f} s") from exc
 
-    async def _with_fallback(self, messages: Sequence[Message], reader: Reader) -> Completion:
+    async def _with_fallback(
+        self, messages: Sequence[Message], reader: Reader, schema: JsonSchema | None
+    ) -> Completion:
         dialect = self._dialect
         while True:
             try:
-                completion = await self._request(messages, reader, dialect)
+                completion = await self._request(messages, reader, schema, dialect)
             except RefusedByModelServer as exc:
                 simpler = dialect.simpler(exc.complaint) if exc.http_status in (400, 422) else None
                 if simpler is None:
@@ -79,7 +81,9 @@ class OpenAIModel:
                 self._dialect = dialect
                 return completion
 
-    async def _request(self, messages: Sequence[Message], reader: Reader, dialect: Dialect) -> Completion:
+    async def _request(
+        self, messages: Sequence[Message], reader: Reader, schema: JsonSchema | None, dialect: Dialect
+    ) -> Completion:
         reader.restart()
         headers = {"accept": "text/event-stream, application/json"}
         if self._api_key is not None:
@@ -89,7 +93,11 @@ class OpenAIModel:
             patience = httpx.Timeout(**{**patience.as_dict(), "read": self._silence})
         try:
             async with self._client.stream(
-                "POST", "chat/completions", json=self._body(messages, dialect), headers=headers, timeout=patience
+                "POST",
+                "chat/completions",
+                json=self._body(messages, schema, dialect),
+                headers=headers,
+                timeout=patience,
             ) as response:
                 if response.status_code >= 400:
                     raise _refusal(response, await _start(response))
@@ -101,11 +109,11 @@ class OpenAIModel:
         except httpx.HTTPError as exc:
             raise RetryableFailure("llm_unreachable", f"the model cannot be reached: {type(exc).__name__}") from exc
 
-    def _body(self, messages: Sequence[Message], dialect: Dialect) -> dict[str, Any]:
+    def _body(self, messages: Sequence[Message], schema: JsonSchema | None, dialect: Dialect) -> dict[str, Any]:
         return {
             "model": self._model,
             "messages": [{"role": message.role, "content": message.content} for message in messages],
-            **dialect.body(schema=self._schema, max_tokens=self._max_tokens, temperature=self._temperature),
+            **dialect.body(schema=schema, max_tokens=self._max_tokens, temperature=self._temperature),
         }
 
 
