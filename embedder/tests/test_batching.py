@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from cairn_embedder.batching import Batcher, BatchPolicy, plan_batch
 from cairn_embedder.metrics import EmbedderMetrics
-from cairn_embedder.model import Vector
+from cairn_embedder.model import Tokens, Vector
 from cairn_shared.clock import SystemClock
 from cairn_shared.errors import InvalidInput, TransientError
 
@@ -48,8 +48,8 @@ def vector_of(number: int) -> Vector:
     return np.array([np.cos(number), np.sin(number)], dtype=np.float32)
 
 
-def text(number: int, length: int = 10) -> list[int]:
-    return [number] * length
+def text(number: int, length: int = 10) -> Tokens:
+    return Tokens((number,) * length, length)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def registry() -> CollectorRegistry:
 @pytest.fixture
 async def batcher(model: Model, registry: CollectorRegistry) -> AsyncIterator[Batcher]:
     policy = BatchPolicy(max_tokens=40, busy_tokens=20, window=16, max_queries=4, max_passages=12, query_turns=2)
-    batcher = Batcher(model.encode, text(0), policy, EmbedderMetrics(registry), SystemClock())
+    batcher = Batcher(model.encode, text(0).ids, policy, EmbedderMetrics(registry), SystemClock())
     task = asyncio.create_task(batcher.run())
     yield batcher
     model.gate.set()

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, TypeAlias
 
+import httpx
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from cairn_embedder import prefixes
+from cairn_embedder.adapters.openai_embeddings import Endpoint, RemoteEngine, RemotePolicy, measure
 from cairn_embedder.adapters.redis_vectors import NoVectors, RedisVectors
+from cairn_embedder.adapters.remote_reading import RemoteChoice, RemoteReading
 from cairn_embedder.adapters.sentence_transformer import ModelChoice, load
 from cairn_embedder.batching import Batcher, BatchPolicy
 from cairn_embedder.dependencies import LoadedModel, State
 from cairn_embedder.embedding import Embedding
 from cairn_embedder.errors import WrongSetting
 from cairn_embedder.metrics import EmbedderMetrics
-from cairn_embedder.ports import Encoder
+from cairn_embedder.ports import Encoder, Engine, Reading
 from cairn_embedder.routes import router
 from cairn_embedder.settings import EmbedderSettings
 from cairn_shared.clock import SystemClock
+from cairn_shared.errors import CairnError
 from cairn_shared.health import Readiness
+from cairn_shared.http import open_client
 from cairn_shared.logging import get_logger
 from cairn_shared.redis import Client, open_redis
 from cairn_shared.retry import until_up
@@ -28,22 +35,10 @@ from cairn_shared.web.service import create_service
 
 log = get_logger(__name__)
 MAX_BODY_BYTES = 16 * 1024 * 1024
+REMOTE_MAX_TOKENS = 512
+"""Longest input of an endpoint's model unless told otherwise: what nearly all of them take."""
 
-
-def choice_of(settings: EmbedderSettings) -> ModelChoice:
-    """The model that the settings name."""
-    return ModelChoice(
-        name=settings.embedding_model,
-        revision=settings.embedding_revision,
-        trust_remote_code=settings.embedding_trust_remote_code,
-        max_tokens=settings.embedding_max_tokens,
-        dtype=settings.embedding_dtype,
-        threads=settings.embedding_threads,
-        dimensions=settings.embedding_dimensions,
-        storage=settings.embedding_storage,
-        query_prefix=settings.embedding_query_prefix,
-        passage_prefix=settings.embedding_passage_prefix,
-    )
+Opened: TypeAlias = tuple[Reading, Engine]
 
 
 def create_app(
@@ -59,7 +54,6 @@ def create_app(
     metrics = EmbedderMetrics(registry)
     readiness = Readiness()
     state = State()
-    load_model = load_encoder or (lambda: load(choice_of(settings)))
 
     async def model_works() -> None:
         state.model.get().check()
@@ -71,7 +65,14 @@ def create_app(
         async with AsyncExitStack() as stack:
             redis = settings.redis()
             client = await stack.enter_async_context(open_redis(redis, "cairn-embedder")) if redis else None
-            serving = _serve_model(load_model, settings, client, metrics, state.model)
+            base = settings.embeddings_base_url
+            if base is not None and load_encoder is None:
+                http = await stack.enter_async_context(open_client(f"{base.rstrip('/')}/", settings.embeddings_timeout))
+                opening = _open_remote(settings, http, metrics)
+            else:
+                load_model = load_encoder or (lambda: load(_choice(settings)))
+                opening = _open_local(settings, load_model, metrics)
+            serving = _serve_model(opening, settings, client, metrics, state.model)
             task = asyncio.create_task(_or_refuse(serving, refuse))
             stack.push_async_callback(_stop, task)
             yield
@@ -98,14 +99,41 @@ async def _or_refuse(serving: Awaitable[None], refuse: Callable[[str], None]) ->
 
 
 async def _serve_model(
-    load_model: Callable[[], Encoder],
+    opening: Coroutine[Any, Any, Opened],
     settings: EmbedderSettings,
     redis: Client | None,
     metrics: EmbedderMetrics,
     loaded: LoadedModel,
 ) -> None:
-    """Load the model and run its batcher until cancelled."""
-    clock = SystemClock()
+    """Open the model and run it until cancelled."""
+    reading, engine = await opening
+    info = reading.info
+    metrics.model.labels(info.name, info.fingerprint, str(info.dimension)).set(1)
+    log.info("model loaded", model=info.name, fingerprint=info.fingerprint, max_tokens=info.max_tokens)
+    cache = (
+        RedisVectors(
+            redis,
+            info.fingerprint,
+            info.dimension,
+            metrics,
+            SystemClock(),
+            keep_seconds=settings.embedding_cache_seconds,
+        )
+        if redis
+        else NoVectors()
+    )
+    loaded.embedding = Embedding(reading, engine, cache, metrics)
+    try:
+        await engine.run()
+    finally:
+        loaded.embedding.close()
+        loaded.embedding = None
+
+
+async def _open_local(
+    settings: EmbedderSettings, load_model: Callable[[], Encoder], metrics: EmbedderMetrics
+) -> Opened:
+    """A model in this process, when it is loaded."""
 
     def load_or_say_why() -> Encoder | WrongSetting:
         try:
@@ -119,27 +147,66 @@ async def _serve_model(
     encoder = await until_up("model", lambda: asyncio.to_thread(load_or_say_why))
     if isinstance(encoder, WrongSetting):
         raise encoder
-    info = encoder.info
-    metrics.model.labels(info.name, info.fingerprint, str(info.dimension)).set(1)
-    log.info("model loaded", model=info.name, fingerprint=info.fingerprint, max_tokens=info.max_tokens)
     policy = BatchPolicy(max_tokens=settings.embedding_batch_tokens, max_passages=settings.embedding_queue_size)
     probe = encoder.tokenize(["ready"], "query")[0].ids
-    batcher = Batcher(encoder.encode, probe, policy, metrics, clock)
-    cache = (
-        RedisVectors(
-            redis, info.fingerprint, info.dimension, metrics, clock, keep_seconds=settings.embedding_cache_seconds
-        )
-        if redis
-        else NoVectors()
-    )
     # The first batch of a new process is slow; nobody should have to wait for it.
     await asyncio.to_thread(encoder.encode, [probe])
-    loaded.embedding = Embedding(encoder, batcher, cache, metrics)
-    try:
-        await batcher.run()
-    finally:
-        loaded.embedding.close()
-        loaded.embedding = None
+    return encoder, Batcher(encoder.encode, probe, policy, metrics, SystemClock())
+
+
+async def _open_remote(settings: EmbedderSettings, client: httpx.AsyncClient, metrics: EmbedderMetrics) -> Opened:
+    """A model behind an endpoint, when that answers: only then it is known how long its vectors are."""
+    endpoint = Endpoint(
+        client,
+        model=settings.embedding_model,
+        api_key=settings.embeddings_api_key,
+        dimensions=settings.embedding_dimensions,
+    )
+
+    async def measure_or_say_why() -> int:
+        try:
+            return await measure(endpoint)
+        except CairnError as exc:
+            log.warning("EMBEDDINGS_BASE_URL does not embed", model=settings.embedding_model, detail=exc.detail)
+            raise
+
+    own = await until_up("model", measure_or_say_why)
+    choice = RemoteChoice(
+        name=settings.embedding_model,
+        revision=settings.embedding_revision,
+        max_tokens=settings.embedding_max_tokens or REMOTE_MAX_TOKENS,
+        dimensions=settings.embedding_dimensions,
+        storage=settings.embedding_storage,
+        prefixes=prefixes.choose(
+            {}, None, query=settings.embedding_query_prefix, passage=settings.embedding_passage_prefix
+        ),
+        tokenizer=settings.embeddings_tokenizer,
+    )
+    reading = await asyncio.to_thread(RemoteReading, choice, own)
+    policy = RemotePolicy(
+        batch=settings.embeddings_batch,
+        concurrency=settings.embeddings_concurrency,
+        queue=settings.embedding_queue_size,
+        attempts=settings.embeddings_attempts,
+        patience=2 * settings.embeddings_timeout,
+    )
+    return reading, RemoteEngine(endpoint, policy, metrics, SystemClock(), own=own, dimension=reading.info.dimension)
+
+
+def _choice(settings: EmbedderSettings) -> ModelChoice:
+    """The model that the settings name."""
+    return ModelChoice(
+        name=settings.embedding_model,
+        revision=settings.embedding_revision,
+        trust_remote_code=settings.embedding_trust_remote_code,
+        max_tokens=settings.embedding_max_tokens,
+        dtype=settings.embedding_dtype,
+        threads=settings.embedding_threads,
+        dimensions=settings.embedding_dimensions,
+        storage=settings.embedding_storage,
+        query_prefix=settings.embedding_query_prefix,
+        passage_prefix=settings.embedding_passage_prefix,
+    )
 
 
 async def _stop(task: asyncio.Task[None]) -> None:

@@ -19,7 +19,7 @@ from itertools import count, islice
 import numpy as np
 
 from cairn_embedder.metrics import EmbedderMetrics
-from cairn_embedder.model import Kind, Vector
+from cairn_embedder.model import Kind, Tokens, Vector
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, InvalidInput, TransientError
 from cairn_shared.logging import get_logger
@@ -96,7 +96,7 @@ class Batcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inference")
         self.is_healthy = True
 
-    async def submit(self, texts: Sequence[Sequence[int]], kind: Kind) -> list[Vector | CairnError]:
+    async def submit(self, texts: Sequence[Tokens], kind: Kind) -> list[Vector | CairnError]:
         """The vector of each text, or the error of those that the model cannot embed. Cancelling takes them back.
 
         Raises:
@@ -109,7 +109,7 @@ class Batcher:
             retry_after = math.ceil(max(1.0, waiting / self._tokens_per_second))
             raise TransientError(f"{len(queue)} texts are waiting already", retry_after=retry_after)
         now, loop = self._clock.monotonic(), asyncio.get_running_loop()
-        items = [_Item(next(self._numbers), ids, kind, now, loop.create_future()) for ids in texts]
+        items = [_Item(next(self._numbers), one.ids, kind, now, loop.create_future()) for one in texts]
         queue.update((item.number, item) for item in items)
         self._last_query = now if kind == "query" else self._last_query
         self._count(kind)

@@ -7,10 +7,9 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from cairn_embedder.batching import Batcher
 from cairn_embedder.metrics import EmbedderMetrics
 from cairn_embedder.model import Kind, Tokens, Vector
-from cairn_embedder.ports import Encoder, VectorCache
+from cairn_embedder.ports import Engine, Reading, VectorCache
 from cairn_shared.api.embedding import EmbedRequest, EmbedResponse, ModelInfo, pack_vector
 from cairn_shared.errors import CairnError, InvalidInput, TransientError, Unavailable
 
@@ -20,11 +19,11 @@ MAX_CHARACTERS = 65_536
 
 
 class Embedding:
-    """Embeds requests with one loaded model."""
+    """Embeds requests with one model, here or elsewhere."""
 
-    def __init__(self, encoder: Encoder, batcher: Batcher, cache: VectorCache, metrics: EmbedderMetrics) -> None:
-        self._encoder = encoder
-        self._batcher = batcher
+    def __init__(self, reading: Reading, engine: Engine, cache: VectorCache, metrics: EmbedderMetrics) -> None:
+        self._reading = reading
+        self._engine = engine
         self._cache = cache
         self._metrics = metrics
         # Two threads: one request with long passages must not keep queries from being tokenised.
@@ -33,12 +32,12 @@ class Embedding:
     @property
     def info(self) -> ModelInfo:
         """The model that is loaded."""
-        return self._encoder.info
+        return self._reading.info
 
     @property
     def tokenizer_json(self) -> str:
         """The model's tokenizer, without truncation and padding."""
-        return self._encoder.tokenizer_json
+        return self._reading.tokenizer_json
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -50,7 +49,7 @@ class Embedding:
         Raises:
             Unavailable: its last batch failed, and so did a harmless text.
         """
-        if not self._batcher.is_healthy:
+        if not self._engine.is_healthy:
             raise Unavailable("model")
 
     async def embed(self, request: EmbedRequest) -> EmbedResponse:
@@ -64,7 +63,7 @@ class Embedding:
         loop = asyncio.get_running_loop()
         cut = [text[:MAX_CHARACTERS] for text in request.texts]
         self._refuse_unread(request, cut)
-        tokens = await loop.run_in_executor(self._tokenizers, self._encoder.tokenize, cut, request.kind)
+        tokens = await loop.run_in_executor(self._tokenizers, self._reading.tokenize, cut, request.kind)
         self._refuse(request, tokens)
         truncated = [
             len(short) < len(text) or one.truncated for text, short, one in zip(request.texts, cut, tokens, strict=True)
@@ -107,18 +106,18 @@ class Embedding:
 
     async def _vectors(self, texts: Sequence[str], tokens: Sequence[Tokens], kind: Kind) -> list[Vector]:
         """Each distinct input once, from the cache where it is known."""
-        first: dict[tuple[int, ...], int] = {}
+        first: dict[Tokens, int] = {}
         for index, one in enumerate(tokens):
-            first.setdefault(one.ids, index)
+            first.setdefault(one, index)
         distinct = list(first.values())
         known = await self._cache.get([texts[index] for index in distinct], kind)
         missing = [index for index, vector in zip(distinct, known, strict=True) if vector is None]
         found = {index: vector for index, vector in zip(distinct, known, strict=True) if vector is not None}
         if missing:
-            computed = await self._batcher.submit([tokens[index].ids for index in missing], kind)
+            computed = await self._engine.submit([tokens[index] for index in missing], kind)
             found.update(zip(missing, self._checked(missing, computed), strict=True))
             self._cache.put([texts[index] for index in missing], kind, [found[index] for index in missing])
-        return [found[first[one.ids]] for one in tokens]
+        return [found[first[one]] for one in tokens]
 
     def _checked(self, indices: Sequence[int], results: Sequence[Vector | CairnError]) -> list[Vector]:
         """The vectors, or the first error; one that may pass comes before one that will not."""

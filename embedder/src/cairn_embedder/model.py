@@ -16,10 +16,14 @@ Vector: TypeAlias = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Tokens:
-    """One text as the model takes it: ids with special tokens; `count` is how many there were before it was cut."""
+    """One text as the model takes it: ids with special tokens; `count` is how many there were before it was cut.
+
+    `text` is what a model elsewhere is sent, prefix included and cut to `ids`; empty where the model is here.
+    """
 
     ids: tuple[int, ...]
     count: int
+    text: str = ""
 
     @property
     def truncated(self) -> bool:

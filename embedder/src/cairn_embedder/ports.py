@@ -7,10 +7,11 @@ from typing import Protocol
 
 from cairn_embedder.model import Kind, Tokens, Vector
 from cairn_shared.api.embedding import ModelInfo
+from cairn_shared.errors import CairnError
 
 
-class Encoder(Protocol):
-    """A loaded model. Both methods block; `tokenize` may run in any thread, `encode` in one at a time."""
+class Reading(Protocol):
+    """How a model reads text. `tokenize` blocks, and may run in any thread."""
 
     @property
     def info(self) -> ModelInfo:
@@ -26,8 +27,36 @@ class Encoder(Protocol):
         """The tokens of each text, its prompt for `kind` included; those over the limit are cut and say so."""
         ...
 
+
+class Encoder(Reading, Protocol):
+    """A loaded model."""
+
     def encode(self, batch: Sequence[Sequence[int]]) -> Vector:
-        """Vectors of shape (len(batch), dimension), of unit length unless the model fails on a text."""
+        """Vectors of shape (len(batch), dimension), of unit length unless the model fails on a text.
+
+        Blocks, and may run in one thread at a time.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """What turns texts that were read into vectors: a model in this process, or an endpoint elsewhere."""
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the last text that should have worked did."""
+        ...
+
+    async def submit(self, texts: Sequence[Tokens], kind: Kind) -> list[Vector | CairnError]:
+        """The vector of each text, of unit length, or the error of those that have none. Cancelling takes them back.
+
+        Raises:
+            TransientError: too much is waiting, or the endpoint is away.
+        """
+        ...
+
+    async def run(self) -> None:
+        """Work until cancelled; without it `submit` need not return."""
         ...
 
 

@@ -22,6 +22,24 @@ class EmbedderSettings(ServiceSettings):
         str,
         Field(min_length=1, description="A sentence-transformers model: a name on the hub, or a folder (`/` or `.`)."),
     ] = "all-MiniLM-L6-v2"
+    embeddings_base_url: Annotated[
+        str | None,
+        Field(
+            pattern=r"^https?://",
+            description="An OpenAI-compatible `/v1` that has EMBEDDING_MODEL; unset: it is loaded here.",
+        ),
+    ] = None
+    embeddings_api_key: Annotated[SecretStr | None, Field(description="Of that endpoint.")] = None
+    embeddings_timeout: Annotated[float, Field(gt=0, description="Seconds for one request to it.")] = 10.0
+    embeddings_attempts: Annotated[int, Field(ge=1, le=10, description="Tries of one request, back-off between.")] = 3
+    embeddings_batch: Annotated[int, Field(ge=1, le=256, description="Texts of one request.")] = 64
+    embeddings_concurrency: Annotated[
+        int, Field(ge=1, le=64, description="Requests at once, for queries and for passages each.")
+    ] = 4
+    embeddings_tokenizer: Annotated[
+        str | None,
+        Field(description="The `tokenizer.json` of the endpoint's model, or its folder; unset: tokens are estimated."),
+    ] = None
     embedding_revision: Annotated[str | None, Field(description="Commit of the model on the hub.")] = None
     embedding_trust_remote_code: Annotated[
         bool, Field(description="Run code that the model brings along; needs EMBEDDING_REVISION.")
@@ -60,15 +78,21 @@ class EmbedderSettings(ServiceSettings):
 
     @model_validator(mode="after")
     def _check_model(self) -> Self:
-        if self.embedding_trust_remote_code and not self.embedding_revision:
-            raise ValueError("EMBEDDING_TRUST_REMOTE_CODE needs EMBEDDING_REVISION, so that the code cannot change")
-        if self.embedding_model.startswith(("/", ".")) and not Path(self.embedding_model).is_dir():
-            raise ValueError("EMBEDDING_MODEL names a folder that does not exist")
+        if self.embeddings_base_url is None:
+            self._check_local_model()
+        elif "embedding_model" not in self.model_fields_set:
+            raise ValueError("EMBEDDINGS_BASE_URL needs EMBEDDING_MODEL: the name that the endpoint knows it by")
         if self.embedding_storage == "vector" and (self.embedding_dimensions or 0) > LIMITS["vector"]:
             raise ValueError(
                 f"EMBEDDING_STORAGE: an index of `vector` takes at most {LIMITS['vector']} dimensions, use halfvec"
             )
         return self
+
+    def _check_local_model(self) -> None:
+        if self.embedding_trust_remote_code and not self.embedding_revision:
+            raise ValueError("EMBEDDING_TRUST_REMOTE_CODE needs EMBEDDING_REVISION, so that the code cannot change")
+        if self.embedding_model.startswith(("/", ".")) and not Path(self.embedding_model).is_dir():
+            raise ValueError("EMBEDDING_MODEL names a folder that does not exist")
 
     def redis(self) -> RedisSettings | None:
         """How to reach Redis, when there is one."""
