@@ -155,7 +155,7 @@ async def test_a_failing_model_leads_to_excerpts_with_its_reason_in_time(
     answer = await ask(await bench.answerer(deadline=DEADLINE))
     assert time.monotonic() - started < DEADLINE + 1
     assert (answer["mode"], answer["degraded_reason"]) == ("excerpts", reason)
-    assert len(model.calls) <= 3
+    assert len(model.calls) <= 4, "three attempts, and once in a simpler way"
 
 
 async def test_an_unreachable_model_is_told_apart(bench: Bench, model: ScriptedModel) -> None:
@@ -313,11 +313,11 @@ async def test_an_answer_cut_by_the_token_limit_is_marked(bench: Bench, model: S
     assert [claim["text"] for claim in answer["claims"]] == [GOOD_CLAIM]
 
 
-async def test_a_model_that_stays_silent_is_not_waited_for_as_long_as_one_that_writes(
+async def test_a_model_that_says_nothing_is_not_waited_for_longer_than_the_setting_allows(
     bench: Bench, model: ScriptedModel
 ) -> None:
     model.scripts = [hang_script]
-    answerer = await bench.answerer(deadline=8.2, attempt=8.0, silence=0.3)
+    answerer = await bench.answerer(deadline=8.2, attempt=8.0, first=0.3)
     begun = asyncio.get_running_loop().time()
     response = await answerer.ask(AskRequest(question="How do I recover the replica?"))
     assert (response.mode, response.degraded_reason) == ("excerpts", "llm_timeout")

@@ -36,7 +36,10 @@ def test_a_key_alone_means_openai(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"LLM_BASE_URL": "http://h/v1"}, "LLM_MODEL"),
         ({"LLM_BASE_URL": "h/v1", "LLM_MODEL": "m"}, "LLM_BASE_URL"),
-        ({"LLM_BASE_URL": "http://h/v1", "LLM_MODEL": "m", "ASK_DEADLINE": "5"}, "ASK_DEADLINE"),
+        (
+            {"LLM_BASE_URL": "http://h/v1", "LLM_MODEL": "m", "ASK_DEADLINE": "5", "LLM_ATTEMPT_TIMEOUT": "6"},
+            "ASK_DEADLINE",
+        ),
         ({"LLM_ATTEMPT_TIMEOUT": "soon"}, "LLM_ATTEMPT_TIMEOUT"),
         ({"RETRIEVER_URL": ""}, "RETRIEVER_URL"),
     ],

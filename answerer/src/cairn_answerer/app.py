@@ -14,12 +14,14 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from cairn_answerer import breaker, cache, flights, pipeline, prompt, resilience, writing
-from cairn_answerer.adapters.openai_model import OpenAIModel
+from cairn_answerer.adapters.completions import Silence
+from cairn_answerer.adapters.openai_model import Endpoint, OpenAIModel
 from cairn_answerer.adapters.postgres_corpus import PostgresCorpus, leave_clean
 from cairn_answerer.adapters.redis_store import RedisAnswers, RedisCircuit, RedisFlights, RestingRedis
 from cairn_answerer.adapters.retriever import HttpRetriever
 from cairn_answerer.breaker import Circuit
 from cairn_answerer.dependencies import State
+from cairn_answerer.dialects import Experience
 from cairn_answerer.gathering import Gatherer
 from cairn_answerer.metrics import Metrics
 from cairn_answerer.refine import Refiner
@@ -112,16 +114,20 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
 async def _model(
     settings: AnswererSettings, redis: RestingRedis, clock: Clock, metrics: Metrics, stack: contextlib.AsyncExitStack
 ) -> tuple[resilience.ResilientModel, Circuit, OpenAIModel]:
+    place = Endpoint.of(settings.llm_endpoint or "", settings.llm_api_key_header)
+    longest = settings.llm_attempt_timeout or settings.ask_deadline
     client = await stack.enter_async_context(
-        open_client(f"{settings.llm_endpoint}/", settings.llm_attempt_timeout, connections=settings.llm_concurrency)
+        open_client(f"{place.address}/", longest, connections=settings.llm_concurrency)
     )
     endpoint = OpenAIModel(
         client,
+        place,
+        Experience(clock),
         model=settings.llm_model or "",
         api_key=settings.llm_api_key,
         max_tokens=settings.llm_max_tokens,
         temperature=settings.llm_temperature,
-        silence=settings.llm_silence_timeout,
+        silence=Silence(settings.llm_first_token_timeout, settings.llm_silence_timeout),
     )
     circuit = Circuit(
         RedisCircuit(redis, _digest(settings.llm_endpoint or "", settings.llm_model or "")),
@@ -129,7 +135,7 @@ async def _model(
         breaker.Policy(
             failures=settings.circuit_failures,
             open_seconds=settings.circuit_open_seconds,
-            probe_seconds=settings.llm_attempt_timeout + 5.0,
+            probe_seconds=longest + 5.0,
         ),
         on_change=metrics.circuit_state.set,
     )

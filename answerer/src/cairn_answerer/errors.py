@@ -54,11 +54,21 @@ class ModelFailure(CairnError):
 
 
 class RetryableFailure(ModelFailure):
-    """The provider's fault, perhaps a passing one. `retry_after` (seconds) is what the server asked for."""
+    """The provider's fault, perhaps a passing one. `retry_after` (seconds) is what the server asked for;
+    `perhaps_the_request`: it may have stumbled over something optional in the request.
+    """
 
-    def __init__(self, reason: ModelReason, detail: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        reason: ModelReason,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        perhaps_the_request: bool = False,
+    ) -> None:
         super().__init__(reason, detail)
         self.retry_after = retry_after
+        self.perhaps_the_request = perhaps_the_request
 
 
 class RefusedByModelServer(ModelFailure):

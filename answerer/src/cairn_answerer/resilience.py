@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -41,10 +42,10 @@ _BACKOFF = Backoff(base=0.25, factor=2.0, limit=4.0)
 
 @dataclass(frozen=True)
 class Patience:
-    """How often and how long one answer is asked for."""
+    """How often and how long one answer is asked for; without `attempt_seconds` as long as there is time."""
 
     attempts: int = 3
-    attempt_seconds: float = 15.0
+    attempt_seconds: float | None = None
     backoff: Backoff = _BACKOFF
     shortest: float = 0.2
 
@@ -79,13 +80,18 @@ class ResilientModel:
         return await self._circuit.call(work)
 
     async def _retried(self, once: Attempt, deadline: Deadline, probing: bool) -> Completion:
+        spent = 0.0
+
         async def attempt() -> Completion:
-            seconds = min(self._patience.attempt_seconds, deadline.remaining())
+            nonlocal spent
+            begun = self._clock.monotonic()
+            seconds = min(self._patience.attempt_seconds or math.inf, deadline.remaining())
             if seconds <= 0:
                 raise RetryableFailure("llm_timeout", "no time is left for the model")
             try:
                 return await once(seconds=seconds)
             except (RetryableFailure, RefusedByModelServer) as exc:
+                spent = self._clock.monotonic() - begun
                 self._on_failure(exc.reason)
                 log.warning("the model failed", reason=exc.reason, detail=exc.detail)
                 raise
@@ -98,18 +104,18 @@ class ResilientModel:
                 # A probe is one attempt; and once others opened the circuit, nobody insists.
                 or probing
                 or self._circuit.state is not State.CLOSED
-                or deadline.remaining() < state.upcoming_sleep + self._needed(state)
+                or deadline.remaining() < state.upcoming_sleep + self._needed(state, spent)
             ),
             sleep=self._clock.sleep,
             reraise=True,
         )
         return await retrying(attempt)
 
-    def _needed(self, state: RetryCallState) -> float:
-        """Seconds below which another attempt is not worth starting: whoever was too slow needs a whole one."""
+    def _needed(self, state: RetryCallState, spent: float) -> float:
+        """Seconds below which another attempt is not worth starting: whoever was too slow will be so again."""
         failure = state.outcome.exception() if state.outcome else None
         slow = isinstance(failure, RetryableFailure) and failure.reason == "llm_timeout"
-        return self._patience.attempt_seconds if slow else self._patience.shortest
+        return max(spent, self._patience.attempt_seconds or 0.0) if slow else self._patience.shortest
 
     def _wait(self, state: RetryCallState) -> float:
         """Exponential with jitter, but never before the server wants to be asked again."""

@@ -21,12 +21,32 @@ class AnswererSettings(ServiceSettings, PostgresSettings, RedisSettings, Retriev
     port: Annotated[int, Field(ge=0, le=65535)] = 8003
     pg_pool_min: Annotated[int, Field(ge=0, description="0: starts and answers from its cache without PostgreSQL.")] = 0
 
-    llm_base_url: Annotated[str | None, Field(pattern=r"^https?://", description="An OpenAI-compatible `/v1`.")] = None
+    llm_base_url: Annotated[
+        str | None,
+        Field(
+            pattern=r"^https?://",
+            description="An OpenAI-compatible `/v1`; for Azure the deployment's address with `?api-version=...`.",
+        ),
+    ] = None
     llm_api_key: SecretStr | None = None
+    llm_api_key_header: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z][A-Za-z0-9-]*$",
+            description="The header that carries the key. Unset: `Authorization: Bearer`, for Azure `api-key`.",
+        ),
+    ] = None
     llm_model: str | None = None
-    llm_attempt_timeout: Annotated[float, Field(gt=0, description="Seconds for one call of the model.")] = 15.0
+    llm_attempt_timeout: Annotated[
+        float | None, Field(gt=0, description="Seconds for one call of the model. Unset: as long as the question has.")
+    ] = None
+    llm_first_token_timeout: Annotated[
+        float | None,
+        Field(gt=0, description="Seconds to the first word or thought of a streamed call. Unset: as for a call."),
+    ] = None
     llm_silence_timeout: Annotated[
-        float, Field(gt=0, description="Seconds without a sign of life until a streamed call counts as hanging.")
+        float,
+        Field(gt=0, description="Seconds without a word, after the first, until a streamed call counts as hanging."),
     ] = 8.0
     llm_concurrency: Annotated[int, Field(ge=1, description="Calls of the model at once; more get excerpts.")] = 32
     llm_max_tokens: Annotated[int, Field(ge=64, description="Longest answer of the model.")] = 1024
@@ -49,15 +69,15 @@ class AnswererSettings(ServiceSettings, PostgresSettings, RedisSettings, Retriev
 
     @property
     def llm_endpoint(self) -> str | None:
-        """Where the model is, without a slash at the end: OpenAI's own address when only a key is given."""
+        """Where the model is: OpenAI's own address when only a key is given."""
         if self.llm_base_url:
-            return self.llm_base_url.rstrip("/")
+            return self.llm_base_url
         return "https://api.openai.com/v1" if self.llm_api_key else None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.llm_endpoint and not self.llm_model:
             raise ValueError("LLM_MODEL must be set where LLM_BASE_URL or LLM_API_KEY is")
-        if self.llm_endpoint and self.ask_deadline <= self.llm_attempt_timeout:
+        if self.llm_endpoint and self.llm_attempt_timeout and self.ask_deadline <= self.llm_attempt_timeout:
             raise ValueError("ASK_DEADLINE must be longer than LLM_ATTEMPT_TIMEOUT")
         return self

@@ -14,10 +14,12 @@ from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 from cairn_answerer import breaker, cache, flights, pipeline, prompt, resilience, writing
-from cairn_answerer.adapters.openai_model import OpenAIModel
+from cairn_answerer.adapters.completions import Silence
+from cairn_answerer.adapters.openai_model import Endpoint, OpenAIModel
 from cairn_answerer.adapters.retriever import HttpRetriever
 from cairn_answerer.breaker import Circuit
 from cairn_answerer.bulkhead import Room
+from cairn_answerer.dialects import Experience
 from cairn_answerer.gathering import Gatherer
 from cairn_answerer.metrics import Metrics
 from cairn_answerer.refine import Refiner
@@ -113,6 +115,7 @@ class Bench:
         *,
         deadline: float = 3.0,
         attempt: float = 0.6,
+        first: float | None = None,
         silence: float = 8.0,
         model_room: Room = writing.ROOM,
         failures: int = 5,
@@ -127,11 +130,13 @@ class Bench:
             client = await self.clients.enter_async_context(open_client(f"{self.model.url}/v1/", attempt))
             endpoint = OpenAIModel(
                 client,
+                Endpoint.of(f"{self.model.url}/v1"),
+                Experience(self.clock),
                 model="scripted",
                 api_key=SecretStr("sk-test"),
                 max_tokens=500,
                 temperature=0.1,
-                silence=silence,
+                silence=Silence(first, silence),
             )
             circuit = Circuit(
                 self.store, self.clock, breaker.Policy(failures, open_seconds, 2.0), on_change=metrics.circuit_state.set

@@ -117,7 +117,8 @@ class ModelCall:
 
     @property
     def user(self) -> str:
-        return str(self.request.body["messages"][1]["content"])
+        said = [message for message in self.request.body["messages"] if message["role"] == "user"]
+        return str(said[0]["content"])
 
 
 class ScriptedModel(RawServer):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import httpx
@@ -96,10 +98,24 @@ def error_of(service: str, status: int, body: bytes, wait: float | None) -> Cair
 
 
 def retry_after(response: httpx.Response) -> float | None:
-    """The Retry-After header in seconds, when it is a number (RFC 9110 §10.2.3)."""
-    return whole_seconds(response.headers.get("retry-after"))
+    """The Retry-After header in seconds (RFC 9110 §10.2.3): a number, or a date after that of the response itself."""
+    value = response.headers.get("retry-after")
+    seconds = whole_seconds(value)
+    if seconds is not None or not value:
+        return seconds
+    then, now = _date(value), _date(response.headers.get("date", ""))
+    return max(0.0, (then - now).total_seconds()) if then and now else None
 
 
 def whole_seconds(value: str | None) -> float | None:
     """A Retry-After in seconds; None where there is none, or a date."""
     return float(value) if value and value.isascii() and value.isdigit() else None
+
+
+def _date(value: str) -> datetime | None:
+    """An HTTP date (RFC 9110 §5.6.7); one without a zone is in UTC."""
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
