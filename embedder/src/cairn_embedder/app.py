@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 import httpx
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from cairn_embedder import prefixes
+from cairn_embedder.adapters.cross_encoder import RerankerChoice, load_reranker
 from cairn_embedder.adapters.openai_embeddings import Endpoint, RemoteEngine, RemotePolicy, measure
 from cairn_embedder.adapters.redis_vectors import NoVectors, RedisVectors
 from cairn_embedder.adapters.remote_reading import RemoteChoice, RemoteReading
 from cairn_embedder.adapters.sentence_transformer import ModelChoice, load
 from cairn_embedder.batching import Batcher, BatchPolicy
-from cairn_embedder.dependencies import LoadedModel, State
+from cairn_embedder.dependencies import LoadedModel, LoadedReranker, State
 from cairn_embedder.embedding import Embedding
 from cairn_embedder.errors import WrongSetting
 from cairn_embedder.metrics import EmbedderMetrics
 from cairn_embedder.ports import Encoder, Engine, Reading
+from cairn_embedder.reranking import Reranking
 from cairn_embedder.routes import router
 from cairn_embedder.settings import EmbedderSettings
 from cairn_shared.clock import SystemClock
@@ -38,6 +41,7 @@ MAX_BODY_BYTES = 16 * 1024 * 1024
 REMOTE_MAX_TOKENS = 512
 """Longest input of an endpoint's model unless told otherwise: what nearly all of them take."""
 
+T = TypeVar("T")
 Opened: TypeAlias = tuple[Reading, Engine]
 
 
@@ -58,6 +62,9 @@ def create_app(
     async def model_works() -> None:
         state.model.get().check()
 
+    async def reranker_is_there() -> None:
+        state.reranker.get()
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.embedder = state
@@ -68,13 +75,19 @@ def create_app(
             base = settings.embeddings_base_url
             if base is not None and load_encoder is None:
                 http = await stack.enter_async_context(open_client(f"{base.rstrip('/')}/", settings.embeddings_timeout))
-                opening = _open_remote(settings, http, metrics)
+                opening: Callable[[], Awaitable[Opened]] = partial(_open_remote, settings, http, metrics)
             else:
                 load_model = load_encoder or (lambda: load(_choice(settings)))
-                opening = _open_local(settings, load_model, metrics)
-            serving = _serve_model(opening, settings, client, metrics, state.model)
+                opening = partial(_open_local, settings, load_model, metrics)
+            serving = partial(_serve_model, opening, settings, client, metrics, state.model)
             task = asyncio.create_task(_or_refuse(serving, refuse))
             stack.push_async_callback(_stop, task)
+            if settings.reranker_model is not None:
+                state.reranker.wanted = True
+                readiness.register("reranker", reranker_is_there)
+                serving = partial(_serve_reranker, settings, state.reranker)
+                task = asyncio.create_task(_or_refuse(serving, refuse))
+                stack.push_async_callback(_stop, task)
             yield
 
     app = create_service(
@@ -90,23 +103,23 @@ def create_app(
     return app
 
 
-async def _or_refuse(serving: Awaitable[None], refuse: Callable[[str], None]) -> None:
+async def _or_refuse(serving: Callable[[], Awaitable[None]], refuse: Callable[[str], None]) -> None:
     try:
-        await serving
+        await serving()
     except WrongSetting as exc:
         log.critical("a setting is wrong", detail=str(exc))
         refuse(str(exc))
 
 
 async def _serve_model(
-    opening: Coroutine[Any, Any, Opened],
+    opening: Callable[[], Awaitable[Opened]],
     settings: EmbedderSettings,
     redis: Client | None,
     metrics: EmbedderMetrics,
     loaded: LoadedModel,
 ) -> None:
     """Open the model and run it until cancelled."""
-    reading, engine = await opening
+    reading, engine = await opening()
     info = reading.info
     metrics.model.labels(info.name, info.fingerprint, str(info.dimension)).set(1)
     log.info("model loaded", model=info.name, fingerprint=info.fingerprint, max_tokens=info.max_tokens)
@@ -130,23 +143,48 @@ async def _serve_model(
         loaded.embedding = None
 
 
+async def _serve_reranker(settings: EmbedderSettings, loaded: LoadedReranker) -> None:
+    """Load the reranker and keep it until cancelled."""
+    name = settings.reranker_model or ""
+    choice = RerankerChoice(name, settings.reranker_revision, settings.reranker_max_tokens)
+    scorer = await _loaded("RERANKER_MODEL", name, lambda: load_reranker(choice))
+    await asyncio.to_thread(scorer.score, "ready", ["ready"])
+    log.info("reranker loaded", model=name)
+    loaded.reranking = Reranking(scorer)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        loaded.reranking.close()
+        loaded.reranking = None
+
+
+async def _loaded(setting: str, name: str, load_it: Callable[[], T]) -> T:
+    """What `load_it` gives, in a thread, as often as it takes.
+
+    Raises:
+        WrongSetting: it never will.
+    """
+
+    def load_or_say_why() -> T | WrongSetting:
+        try:
+            return load_it()
+        except WrongSetting as exc:
+            return exc
+        except Exception as exc:
+            log.warning("a model cannot be loaded", setting=setting, model=name, detail=str(exc)[:500])
+            raise
+
+    loaded = await until_up("model", lambda: asyncio.to_thread(load_or_say_why))
+    if isinstance(loaded, WrongSetting):
+        raise loaded
+    return loaded
+
+
 async def _open_local(
     settings: EmbedderSettings, load_model: Callable[[], Encoder], metrics: EmbedderMetrics
 ) -> Opened:
     """A model in this process, when it is loaded."""
-
-    def load_or_say_why() -> Encoder | WrongSetting:
-        try:
-            return load_model()
-        except WrongSetting as exc:
-            return exc
-        except Exception as exc:
-            log.warning("EMBEDDING_MODEL cannot be loaded", model=settings.embedding_model, detail=str(exc)[:500])
-            raise
-
-    encoder = await until_up("model", lambda: asyncio.to_thread(load_or_say_why))
-    if isinstance(encoder, WrongSetting):
-        raise encoder
+    encoder = await _loaded("EMBEDDING_MODEL", settings.embedding_model, load_model)
     policy = BatchPolicy(max_tokens=settings.embedding_batch_tokens, max_passages=settings.embedding_queue_size)
     probe = encoder.tokenize(["ready"], "query")[0].ids
     # The first batch of a new process is slow; nobody should have to wait for it.

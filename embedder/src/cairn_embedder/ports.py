@@ -70,3 +70,16 @@ class VectorCache(Protocol):
     def put(self, texts: Sequence[str], kind: Kind, vectors: Sequence[Vector]) -> None:
         """Remember vectors; returns at once."""
         ...
+
+
+class Scorer(Protocol):
+    """A loaded reranker."""
+
+    @property
+    def name(self) -> str:
+        """The model."""
+        ...
+
+    def score(self, query: str, passages: Sequence[str]) -> list[float]:
+        """How well each passage answers the query, in [0, 1]. Blocks, and may run in one thread at a time."""
+        ...

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from cairn_embedder.dependencies import EmbeddingDep
+from cairn_embedder.dependencies import EmbeddingDep, RerankingDep
 from cairn_shared.api.embedding import EmbedRequest, EmbedResponse, ModelInfo
+from cairn_shared.api.reranking import RerankRequest, RerankResponse
 from cairn_shared.web.disconnect import CLIENT_CLOSED_REQUEST, unless_disconnected
 
 router = APIRouter(tags=["embedding"])
@@ -16,6 +17,15 @@ router = APIRouter(tags=["embedding"])
 async def embed(request: Request, body: EmbedRequest, embedding: EmbeddingDep) -> Response:
     """Vectors of texts. Work that nobody waits for any more is dropped."""
     answer = await unless_disconnected(request, embedding.embed(body))
+    if answer is None:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    return Response(answer.model_dump_json(), media_type="application/json")
+
+
+@router.post("/rerank", response_model=RerankResponse)
+async def rerank(request: Request, body: RerankRequest, reranking: RerankingDep) -> Response:
+    """How well each passage answers the query; 404 where no reranker is configured."""
+    answer = await unless_disconnected(request, reranking.rerank(body))
     if answer is None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     return Response(answer.model_dump_json(), media_type="application/json")

@@ -67,6 +67,12 @@ class EmbedderSettings(ServiceSettings):
         str | None,
         Field(description="In front of every passage; unset: the model's own prompt, `none`: nothing."),
     ] = None
+    reranker_model: Annotated[
+        str | None,
+        Field(description="A sentence-transformers CrossEncoder for POST /rerank: a name on the hub, or a folder."),
+    ] = None
+    reranker_revision: Annotated[str | None, Field(description="Commit of it on the hub.")] = None
+    reranker_max_tokens: Annotated[int, Field(ge=32, le=8192, description="Of query and passage together.")] = 256
     embedding_threads: Annotated[int, Field(ge=0, description="Threads of one inference; 0: the library's choice.")] = 0
     embedding_batch_tokens: Annotated[
         int, Field(ge=256, description="Most tokens of one batch, padding included: what a query may have to wait for.")
@@ -82,6 +88,8 @@ class EmbedderSettings(ServiceSettings):
             self._check_local_model()
         elif "embedding_model" not in self.model_fields_set:
             raise ValueError("EMBEDDINGS_BASE_URL needs EMBEDDING_MODEL: the name that the endpoint knows it by")
+        if (self.reranker_model or "").startswith(("/", ".")) and not Path(self.reranker_model or "").is_dir():
+            raise ValueError("RERANKER_MODEL names a folder that does not exist")
         if self.embedding_storage == "vector" and (self.embedding_dimensions or 0) > LIMITS["vector"]:
             raise ValueError(
                 f"EMBEDDING_STORAGE: an index of `vector` takes at most {LIMITS['vector']} dimensions, use halfvec"

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from cairn_retriever.adapters.http_reranker import HttpReranker
 from cairn_retriever.adapters.postgres_index import PostgresIndex
 from cairn_retriever.adapters.postgres_reports import PostgresReports
 from cairn_retriever.adapters.query_embedder import CachedQueryEmbedder, QueryEmbedders
@@ -15,6 +16,7 @@ from cairn_retriever.adapters.read_transaction import leave_clean
 from cairn_retriever.dependencies import State
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.policy import RetrievalPolicy
+from cairn_retriever.reranking import Reranked, RerankPolicy, Searches
 from cairn_retriever.routes import router
 from cairn_retriever.search import Searcher
 from cairn_retriever.settings import RetrieverSettings
@@ -49,9 +51,11 @@ def create_app(
             embedder = QueryEmbedders([_for_queries(settings, metrics, one) for one in embedders])
             index = PostgresIndex(pool, time, policy, metrics, settings.lexicon_max_age)
             reports = PostgresReports(pool)
-            app.state.cairn = State(
-                Searcher(index, embedder, time, metrics, policy), reports, VectorCheck(reports, embedders)
-            )
+            searches: Searches = Searcher(index, embedder, time, metrics, policy)
+            if settings.rerank:
+                limits = RerankPolicy(top=settings.rerank_top, seconds=settings.rerank_timeout)
+                searches = Reranked(searches, HttpReranker(embedders[0]), time, limits)
+            app.state.cairn = State(searches, reports, VectorCheck(reports, embedders))
             yield
 
     app = create_service("cairn-retriever", settings, readiness, registry, lifespan=lifespan, description=DESCRIPTION)

@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from cairn_retriever.adapters.postgres_reports import PostgresReports
-from cairn_retriever.search import Searcher
+from cairn_retriever.reranking import Searches
 from cairn_retriever.vector_check import VectorCheck
 
 
@@ -19,7 +19,7 @@ from cairn_retriever.vector_check import VectorCheck
 class State:
     """What lives as long as the process."""
 
-    searcher: Searcher
+    searcher: Searches
     reports: PostgresReports
     vectors: VectorCheck
 
@@ -30,7 +30,7 @@ async def state(request: Request) -> State:
     return found
 
 
-async def searcher(request: Request) -> Searcher:
+async def searcher(request: Request) -> Searches:
     return (await state(request)).searcher
 
 
@@ -42,6 +42,6 @@ async def vectors(request: Request) -> VectorCheck:
     return (await state(request)).vectors
 
 
-SearcherDep = Annotated[Searcher, Depends(searcher)]
+SearcherDep = Annotated[Searches, Depends(searcher)]
 ReportsDep = Annotated[PostgresReports, Depends(reports)]
 VectorCheckDep = Annotated[VectorCheck, Depends(vectors)]

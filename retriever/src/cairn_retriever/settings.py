@@ -20,3 +20,8 @@ class RetrieverSettings(ServiceSettings, PostgresSettings, EmbeddersClientSettin
     lexicon_max_age: Annotated[
         float, Field(ge=0, description="Seconds that word frequencies may be behind the runbooks until read again.")
     ] = 1.0
+    rerank: Annotated[
+        bool, Field(description="Let the embedder's RERANKER_MODEL put the best hits in another order.")
+    ] = False
+    rerank_top: Annotated[int, Field(ge=2, le=50, description="How many hits it looks at.")] = 20
+    rerank_timeout: Annotated[float, Field(gt=0, description="Seconds for it; then the order stays as it was.")] = 0.8

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cairn_shared.api.embedding import EmbedRequest, EmbedResponse, ModelInfo, unpack_vector
+from cairn_shared.api.reranking import RerankRequest, RerankResponse
 from cairn_shared.errors import TransientError
 from cairn_shared.http import call, open_client
 
@@ -46,6 +47,18 @@ class EmbedderClient:
         """
         answer = await call(self._client, "embedder", "POST", "/embed", EmbedResponse, body=request, timeout=timeout)
         return Embedded(check(request.texts, answer), answer.fingerprint, answer.tokens, answer.truncated)
+
+    async def rerank(self, request: RerankRequest, *, timeout: float | None = None) -> list[float]:
+        """How well each passage answers the query, in order.
+
+        Raises:
+            NotFound: the embedder has no reranker.
+            TransientError: it is away or its answer cannot be used.
+        """
+        answer = await call(self._client, "embedder", "POST", "/rerank", RerankResponse, body=request, timeout=timeout)
+        if len(answer.scores) != len(request.passages) or not np.all(np.isfinite(answer.scores)):
+            raise TransientError("embedder gave no number for each passage")
+        return answer.scores
 
 
 def check(texts: Sequence[str], answer: EmbedResponse) -> Vector:
