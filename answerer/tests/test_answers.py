@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from answerer_corpus import make_event, make_hit, make_search
-from answerer_servers import GOOD, FakeRetriever, ScriptedModel, claims_script, post, serving
+from answerer_corpus import STEPS, make_event, make_hit, make_search
+from answerer_servers import GOOD, FakeRetriever, ScriptedModel, plan_script, post, serving
 
 from cairn_answerer.app import create_app
 from cairn_answerer.settings import AnswererSettings
@@ -24,15 +24,12 @@ async def test_a_supported_answer_carries_markers_written_by_code(make_settings:
         answer = await post(url)
     assert answer["mode"] == "full"
     assert answer["degraded"] is False
-    assert answer["claims"][0]["citations"] == [
-        {
-            "runbook_id": "pg-replica",
-            "title": "PostgreSQL replica, fallen behind",
-            "step": 1,
-            "marker": "[PostgreSQL replica, fallen behind, Step 1]",
-        }
-    ]
-    assert answer["answer"].splitlines()[0].endswith("[PostgreSQL replica, fallen behind, Step 1]")
+    marker = "[PostgreSQL replica, fallen behind, Step 1]"
+    first = answer["claims"][0]
+    assert (first["text"], first["origin"]) == (STEPS[0], "runbook")
+    assert [citation["marker"] for citation in first["citations"]] == [marker]
+    assert (first["citations"][0]["label"], first["citations"][0]["lines"]) == ("1", None)
+    assert answer["answer"].startswith(f"**{marker}**\n\n{STEPS[0]}\n\n**[PostgreSQL replica")
     cited = {source["step"] for source in answer["sources"] if source["cited"]}
     assert cited == {1, 2}
     assert answer["freshness"]["index_time"] is None
@@ -65,7 +62,12 @@ async def test_commands_carry_a_label_and_the_alerts_values(make_settings: Setti
         answer = await post(url, alert={"name": "PodStuck", "labels": {"namespace": "prod", "pod": "pg-1"}})
     commands = {source["step"]: source["commands"] for source in answer["sources"]}
     assert commands[4] == [
-        {"text": "kubectl -n prod delete pod pg-1 --grace-period=30", "safety": "destructive", "unfilled": []}
+        {
+            "text": "kubectl -n prod delete pod pg-1 --grace-period=30",
+            "safety": "destructive",
+            "unfilled": [],
+            "template": "kubectl -n $NAMESPACE delete pod <pod> --grace-period=30",
+        }
     ]
     assert commands[3][0]["safety"] == "changes state"
 
@@ -76,13 +78,16 @@ async def test_events_are_told_apart_from_runbooks(
     retriever.answer = make_search(make_event("Deployment orders-42 raised pool_size to 200", kind="deployment"))
 
     async def script(call: Any, writer: Any) -> None:
-        await claims_script(("Deployment orders-42 raised pool_size to 200.", call.event_ids))(call, writer)
+        await plan_script((call.event_ids[0], [1], "What changed before."))(call, writer)
 
     model.scripts = [script]
     async with serving(create_app(make_settings())) as url:
         answer = await post(url, "what changed in orders-42?")
-    assert "Reported by events" in answer["answer"]
-    assert answer["claims"][0]["citations"][0]["marker"] == "[deployment: orders, 2026-11-20]"
+    assert "Reported by events, not by a runbook:" in answer["answer"]
+    assert "\n\n> Deployment orders-42 raised pool_size to 200" in answer["answer"], "a quotation"
+    lead, report = answer["claims"]
+    assert (lead["origin"], lead["citations"], report["origin"]) == ("model", [], "event")
+    assert report["citations"][0]["marker"] == "[deployment: orders, 2026-11-20]"
 
 
 async def test_nothing_relevant_is_refused_without_asking_the_model(
@@ -118,7 +123,7 @@ async def test_a_refusal_names_the_nearest_runbooks_and_none_of_their_steps(
 async def test_where_the_model_refuses_what_it_was_shown_is_nearest(
     make_settings: Settings, model: ScriptedModel
 ) -> None:
-    model.scripts = [claims_script(answerable=False)]
+    model.scripts = [plan_script(answerable=False)]
     async with serving(create_app(make_settings())) as url:
         answer = await post(url, "one?")
     assert answer["mode"] == "refused"
@@ -127,10 +132,10 @@ async def test_where_the_model_refuses_what_it_was_shown_is_nearest(
 
 async def test_the_model_may_refuse_and_code_writes_the_sentence(make_settings: Settings, model: ScriptedModel) -> None:
     """Pitfall 22: the second gate, and `answerable` without any claim."""
-    model.scripts = [claims_script(answerable=False)]
+    model.scripts = [plan_script(answerable=False)]
     async with serving(create_app(make_settings())) as url:
         first = await post(url, "one?")
-        model.scripts = [claims_script(answerable=True)]
+        model.scripts = [plan_script(answerable=True)]
         second = await post(url, "two?")
     for answer in (first, second):
         assert (answer["mode"], answer["answer"], answer["claims"]) == ("refused", REFUSAL, [])

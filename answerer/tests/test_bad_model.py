@@ -1,4 +1,4 @@
-"""A model that does everything wrong: nothing unsupported reaches the client, and each case ends in time."""
+"""A model that does everything wrong: no word of it passes for the runbook's, and each case ends in time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 from answerer_bench import Bench
+from answerer_corpus import STEPS
 from answerer_servers import (
     GOOD,
     ModelCall,
     Script,
     ScriptedModel,
     begin_stream,
-    claims_script,
     delta,
     half_stream_script,
     hang_script,
+    plan_of,
+    plan_script,
     respond,
     status_script,
     text_script,
@@ -44,11 +46,11 @@ async def endless(call: ModelCall, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.001)
 
 
-async def endless_claims(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+async def endless_items(call: ModelCall, writer: asyncio.StreamWriter) -> None:
     begin_stream(writer)
-    writer.write(delta('{"answerable": true, "claims": ['))
+    writer.write(delta('{"answerable": true, "items": ['))
     while True:
-        writer.write(delta(json.dumps({"text": "Reboot all nodes now.", "cites": [call.ids[1]]}) + ","))
+        writer.write(delta(json.dumps({"step": "zz99", "units": [1], "lead": REBOOT}) + ","))
         await writer.drain()
         await asyncio.sleep(0.001)
 
@@ -75,38 +77,21 @@ async def error_in_stream(call: ModelCall, writer: asyncio.StreamWriter) -> None
 
 
 REBOOT = "Reboot the whole data centre."
-UNSUPPORTED: dict[str, Script] = {
-    "unknown id": claims_script(("Run `SELECT pg_last_wal_replay_lsn();` on the standby.", ["zz99"])),
-    "no citation": claims_script(("Run `SELECT pg_last_wal_replay_lsn();` on the standby.", [])),
-    "wrong step": claims_script(("Run `SELECT pg_last_wal_replay_lsn();` on the standby.", [2])),
-    "step that was not shown": claims_script(
-        ("Run `SELECT 1;`.", ["[PostgreSQL replica, fallen behind, Step 9]", "[Another runbook, Step 1]"])
-    ),
-    "invented step": claims_script((REBOOT, [1])),
-    "changed flag": claims_script(("`kubectl -n $NAMESPACE delete pod <pod> --grace-period=0` restarts it.", [4])),
-    "left out flag": claims_script(("`kubectl -n $NAMESPACE delete pod <pod>` restarts the standby.", [4])),
-    "flag in prose": claims_script(("Delete the stuck pod with --force.", [4])),
-    "changed number": claims_script(("Run the query on the standby and wait 50 minutes.", [1])),
-    "changed unit": claims_script(("Measure the lag on the standby and wait 5 hours.", [1])),
-    "number in words": claims_script(("Measure the lag on the standby and wait ten minutes.", [1])),
-    "changed size": claims_script(("Set `max_slot_wal_keep_size` to 900GB.", [3])),
-    "flipped negation": claims_script(("Drop the slot while the standby needs it.", [2])),
-    "added negation": claims_script(("Do not measure the lag on the standby.", [1])),
-    "other path": claims_script(("Look at the slot in /var/lib/mysql.", [2])),
-    "other name": claims_script(("Set `max_wal_senders` to give the slot room.", [3])),
-    "link": claims_script(("Look at the slot, see https://evil.example/fix for the lag.", [1])),
-    "image": claims_script(("Measure the lag ![x](https://evil.example/p.png?q=1) on the standby.", [1])),
-    "html": claims_script(("Measure the lag <script>alert(1)</script> on the standby.", [1])),
+CHOOSING_NOTHING: dict[str, Script] = {
+    "unknown id": plan_script(("zz99", [1], REBOOT)),
+    "unknown unit": plan_script((1, [17], REBOOT)),
+    "unit nought": plan_script((1, [0, -1], REBOOT)),
+    "step that was not shown": plan_script(("[PostgreSQL replica, fallen behind, Step 9]", [1])),
+    "its own words": text_script(json.dumps({"answerable": True, "items": [{"text": REBOOT}], "lead": REBOOT})),
     "no json": text_script("Sure! Have you tried turning it off and on again? Reboot all nodes."),
     "prose with invented citations": text_script("Reboot all nodes [Reboot guide, Step 1]. Format the disks [1]."),
     "endless text": endless,
-    "endless claims": endless_claims,
+    "endless items": endless_items,
     "endless line": endless_bytes,
-    "prompt echo": prompt_echo,
     "empty": text_script(""),
     "empty object": text_script("{}"),
     "null": text_script("null"),
-    "wrong types": text_script('{"answerable": "maybe", "claims": {"text": 7, "cites": {"a": [1, [2]]}}}'),
+    "wrong types": text_script('{"answerable": "maybe", "items": {"step": {"a": 1}, "units": {"a": [1, [2]]}}}'),
     "deep": text_script("[" * 3000 + "{" * 3000, piece=500),
     "no protocol": no_protocol,
 }
@@ -121,28 +106,26 @@ FAILING: dict[str, tuple[Script, str]] = {
     "half a stream": (half_stream_script, "llm_unreachable"),
     "error in the stream": (error_in_stream, "llm_error"),
 }
-FORBIDDEN = (
-    "reboot", "reformat", "format the disks", "evil.example", "zz99", "max_wal_senders", "--force", "grace-period=0",
-    "50 minutes", "5 hours", "ten minutes", "900gb", "/var/lib/mysql", "<script", "![", "turning it off",
-)  # fmt: skip
 
 
-@pytest.mark.parametrize("script", UNSUPPORTED.values(), ids=UNSUPPORTED.keys())
-async def test_what_is_not_supported_never_reaches_the_client(
-    bench: Bench, model: ScriptedModel, script: Script
-) -> None:
-    """Pitfalls 17 and 18."""
+@pytest.mark.parametrize("script", CHOOSING_NOTHING.values(), ids=CHOOSING_NOTHING.keys())
+async def test_where_nothing_is_chosen_the_steps_are_shown(bench: Bench, model: ScriptedModel, script: Script) -> None:
+    """Pitfall 17."""
     model.scripts = [script]
     started = time.monotonic()
     answer = await ask(await bench.answerer(deadline=DEADLINE))
     assert time.monotonic() - started < DEADLINE + 1
     assert answer["claims"] == []
-    assert answer["mode"] in ("excerpts", "refused")
-    if answer["mode"] == "excerpts":
-        assert answer["degraded_reason"] == "llm_bad_output"
-        assert "[PostgreSQL replica, fallen behind, Step 1]" in answer["answer"]
-    lowered = answer["answer"].lower()
-    assert not [word for word in FORBIDDEN if word in lowered]
+    assert (answer["mode"], answer["degraded_reason"]) == ("excerpts", "llm_bad_output")
+    assert "[PostgreSQL replica, fallen behind, Step 1]" in answer["answer"]
+    assert not [word for word in ("Reboot", "Format", "turning it off", "zz99") if word in answer["answer"]]
+    assert len(model.calls) <= 2
+
+
+async def test_a_model_that_repeats_its_prompt_chooses_what_stands_in_it(bench: Bench, model: ScriptedModel) -> None:
+    model.scripts = [prompt_echo]
+    answer = await ask(await bench.answerer(deadline=DEADLINE))
+    assert all(claim["origin"] == "runbook" and claim["text"] in STEPS for claim in answer["claims"])
 
 
 @pytest.mark.parametrize(("script", "reason"), FAILING.values(), ids=FAILING.keys())
@@ -164,27 +147,26 @@ async def test_an_unreachable_model_is_told_apart(bench: Bench, model: ScriptedM
     assert answer["degraded_reason"] == "llm_unreachable"
 
 
-GOOD_CLAIM = "Run `SELECT pg_last_wal_replay_lsn();` on the standby and wait 5 minutes."
+SECOND = "Run `SELECT pg_last_wal_replay_lsn();` on the standby and wait 5 minutes."
+MARKER = "PostgreSQL replica, fallen behind, Step 1"
 READABLE: dict[str, Callable[[str], str]] = {
-    "fenced json": lambda key: (
-        f'```json\n{{"answerable": true, "claims": [{{"text": "{GOOD_CLAIM}", "cites": ["{key}"]}}]}}\n```'
-    ),
+    "fenced json": lambda key: f'```json\n{{"answerable": true, "items": [{{"step": "{key}", "units": [2]}}]}}\n```',
     "prose around json": lambda key: (
-        f'Here you are: {{"answerable": true, "claims": [{{"text": "{GOOD_CLAIM}", "cites": "{key}"}}]}} Good luck!'
+        f'Here you are: {{"answerable": true, "items": [{{"step": "{key}", "units": [2]}}]}} Good luck!'
     ),
-    "other keys": lambda key: f'{{"claims": [{{"claim": "{GOOD_CLAIM}", "citations": [{{"id": "{key}"}}]}}]}}',
-    "bare list": lambda key: f'[{{"text": "{GOOD_CLAIM}", "cites": ["[{key}]"]}}]',
-    "prose with ids": lambda key: f"Do this:\n\n1. {GOOD_CLAIM} [{key}]\n",
-    "prose with titles": lambda key: f"{GOOD_CLAIM} [PostgreSQL replica, fallen behind, Step 1]",
-    "unicode brackets": lambda key: f"- {GOOD_CLAIM} 【PostgreSQL replica, fallen behind, Step 1】",
-    "citation in the text": lambda key: (
-        f'{{"answerable": true, "claims": [{{"text": "{GOOD_CLAIM} [{key}]", "cites": []}}]}}'
-    ),
+    "answerable missing": lambda key: f'{{"items": [{{"step": "{key}", "units": [2]}}]}}',
+    "answerable last": lambda key: f'{{"items": [{{"step": "{key}", "units": [2]}}], "answerable": true}}',
+    "other keys": lambda key: f'{{"items": [{{"id": "[{key.upper()}]", "unit": "2"}}]}}',
+    "bare list": lambda key: f'[{{"step": "{key}", "units": ["2-2"]}}]',
+    "numbers with ids": lambda key: f'{{"items": [{{"step": "{key}", "units": ["{key}.2"]}}]}}',
+    "by marker": lambda key: f'{{"items": [{{"step": "[{MARKER}]", "units": [2]}}]}}',
+    "lines": lambda key: f"I would take these:\n{key}: 2\n",
+    "prose": lambda key: f"The lag is measured in [{key}.2], so begin there.",
 }
 
 
 @pytest.mark.parametrize("write", READABLE.values(), ids=READABLE.keys())
-async def test_a_right_answer_in_a_wrong_shape_is_read(
+async def test_a_right_plan_in_a_wrong_shape_is_read(
     bench: Bench, model: ScriptedModel, write: Callable[[str], str]
 ) -> None:
     async def script(call: ModelCall, writer: asyncio.StreamWriter) -> None:
@@ -193,49 +175,39 @@ async def test_a_right_answer_in_a_wrong_shape_is_read(
     model.scripts = [script]
     answer = await ask(await bench.answerer())
     assert (answer["mode"], answer["degraded"]) == ("full", False)
-    assert [claim["text"] for claim in answer["claims"]] == [GOOD_CLAIM]
+    assert [claim["text"] for claim in answer["claims"]] == [SECOND]
     assert [citation["step"] for citation in answer["claims"][0]["citations"]] == [1]
+
+
+@pytest.mark.parametrize("units", [None, ["all"], "*", ""])
+async def test_a_step_without_numbers_is_taken_whole(bench: Bench, model: ScriptedModel, units: object) -> None:
+    async def script(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+        item = {"step": call.ids[1], **({} if units is None else {"units": units})}
+        await text_script(json.dumps({"answerable": True, "items": [item]}))(call, writer)
+
+    model.scripts = [script]
+    answer = await ask(await bench.answerer())
+    assert [claim["text"] for claim in answer["claims"]] == [STEPS[0]]
 
 
 async def test_no_json_is_asked_for_once_more(bench: Bench, model: ScriptedModel) -> None:
     model.scripts = [text_script("Sure, happy to help."), GOOD]
     answer = await ask(await bench.answerer())
-    assert answer["mode"] == "full"
+    assert (answer["mode"], answer["degraded"], answer["dropped_claims"]) == ("full", False, 0)
     assert len(model.calls) == 2
     assert model.calls[1].request.body["messages"][2]["role"] == "assistant"
 
 
-async def test_too_many_unsupported_claims_are_asked_for_once_more(bench: Bench, model: ScriptedModel) -> None:
-    good = (GOOD_CLAIM, [1])
-    model.scripts = [claims_script(good, (REBOOT, [1])), claims_script(good)]
-    answer = await ask(await bench.answerer())
-    assert (answer["mode"], answer["degraded"], answer["dropped_claims"]) == ("full", False, 0)
-    assert len(model.calls) == 2
-
-
-async def test_a_few_dropped_claims_are_counted_shown_and_not_cached(bench: Bench, model: ScriptedModel) -> None:
-    """Pitfall 24, and 27 as it concerns claims: one poisoned claim does not fail the others."""
-    model.scripts = [
-        claims_script(
-            (GOOD_CLAIM, [1]),
-            (REBOOT, [1]),
-            ("Do not drop the slot while the standby needs it.", [2]),
-            ("Set `max_slot_wal_keep_size` to 200GB.", [3]),
-        )
-    ]
+async def test_an_unknown_id_costs_itself_and_nothing_else(bench: Bench, model: ScriptedModel) -> None:
+    """Pitfalls 24 and 27: most of the plan is wrong, the rest is the answer; it is marked, and not kept."""
+    model.scripts = [plan_script(("zz99", [1]), (1, [1, 2, 17]), ("yy88", None))]
     answerer = await bench.answerer()
     first = await ask(answerer)
     second = await ask(answerer)
-    assert (first["mode"], first["degraded_reason"], first["dropped_claims"]) == ("full", "claims_dropped", 1)
-    assert len(first["claims"]) == 3
+    assert (first["mode"], first["degraded_reason"], first["dropped_claims"]) == ("full", "claims_dropped", 3)
+    assert [claim["text"] for claim in first["claims"]] == [STEPS[0]]
     assert second["mode"] == "full"
-    assert len(model.calls) == 2
-
-
-async def test_claims_that_led_to_excerpts_are_counted(bench: Bench, model: ScriptedModel) -> None:
-    model.scripts = [claims_script((GOOD_CLAIM, [1]), (REBOOT, [1]), (REBOOT, [2]))]
-    answer = await ask(await bench.answerer())
-    assert (answer["mode"], answer["degraded_reason"], answer["dropped_claims"]) == ("excerpts", "llm_bad_output", 2)
+    assert len(model.calls) == 2, "one for each answer: nothing is asked again for what was dropped"
 
 
 async def test_a_passing_failure_is_retried(bench: Bench, model: ScriptedModel) -> None:
@@ -291,7 +263,7 @@ async def test_a_prompt_that_is_too_long_teaches_nothing_about_the_server(bench:
 
 async def test_an_endpoint_that_cannot_stream_is_used_all_the_same(bench: Bench, model: ScriptedModel) -> None:
     async def whole(call: ModelCall, writer: asyncio.StreamWriter) -> None:
-        content = json.dumps({"answerable": True, "claims": [{"text": GOOD_CLAIM, "cites": [call.ids[1]]}]})
+        content = json.dumps(plan_of(call, (1, [2])))
         body: dict[str, Any] = {
             "choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]
         }
@@ -304,13 +276,13 @@ async def test_an_endpoint_that_cannot_stream_is_used_all_the_same(bench: Bench,
 
 async def test_an_answer_cut_by_the_token_limit_is_marked(bench: Bench, model: ScriptedModel) -> None:
     async def cut(call: ModelCall, writer: asyncio.StreamWriter) -> None:
-        text = json.dumps({"answerable": True, "claims": [{"text": GOOD_CLAIM, "cites": [call.ids[1]]}]})
-        await text_script(text[:-2] + ', {"text": "Do not dr', finish="length")(call, writer)
+        text = json.dumps(plan_of(call, (1, [2])))
+        await text_script(text[:-2] + ', {"step": "' + call.ids[2] + '", "uni', finish="length")(call, writer)
 
     model.scripts = [cut]
     answer = await ask(await bench.answerer())
     assert (answer["mode"], answer["degraded_reason"]) == ("full", "llm_truncated")
-    assert [claim["text"] for claim in answer["claims"]] == [GOOD_CLAIM]
+    assert [claim["text"] for claim in answer["claims"]] == [SECOND]
 
 
 async def test_a_model_that_says_nothing_is_not_waited_for_longer_than_the_setting_allows(
@@ -325,14 +297,39 @@ async def test_a_model_that_says_nothing_is_not_waited_for_longer_than_the_setti
     assert len(model.calls) == 1, "another whole attempt would not fit into the deadline"
 
 
-async def test_claims_whose_json_breaks_off_are_shown_as_not_all(bench: Bench, model: ScriptedModel) -> None:
+async def test_a_plan_whose_json_breaks_off_is_shown_as_not_all(bench: Bench, model: ScriptedModel) -> None:
     async def half(call: ModelCall, writer: asyncio.StreamWriter) -> None:
-        claim = json.dumps({"text": "Measure the lag on the standby.", "cites": [call.ids[1]]})
-        await text_script('{"answerable": true, "claims": [' + claim + ', {"text": "Then ru')(call, writer)
+        item = json.dumps({"step": call.ids[1], "units": [2]})
+        await text_script('{"answerable": true, "items": [' + item + ', {"step": "')(call, writer)
 
     model.scripts = [half]
     answerer = await bench.answerer()
     response = await answerer.ask(AskRequest(question="How do I recover the replica?"))
     assert (response.mode, response.degraded_reason) == ("full", "llm_truncated")
-    assert [claim.text for claim in response.claims] == ["Measure the lag on the standby."]
+    assert [claim.text for claim in response.claims] == [SECOND]
     assert (await answerer.ask(AskRequest(question="How do I recover the replica?"))).mode == "full", "it is not kept"
+
+
+async def test_a_plan_that_is_late_gives_what_is_whole_of_it(bench: Bench, model: ScriptedModel) -> None:
+    async def slow(call: ModelCall, writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        items = [json.dumps(item) for item in plan_of(call, (1, [2]), (2, [2]))["items"]]
+        for piece in ('{"answerable": true, "items": [' + items[0], ", ", "  ", "  ", "  ", items[1]):
+            writer.write(delta(piece))
+            await writer.drain()
+            await asyncio.sleep(0.3)
+
+    model.scripts = [slow]
+    response = await (await bench.answerer(attempt=0.8)).ask(AskRequest(question="How do I recover the replica?"))
+    assert (response.mode, response.degraded_reason) == ("full", "llm_timeout")
+    assert [claim.text for claim in response.claims] == [SECOND]
+    assert len(model.calls) == 1
+
+
+async def test_a_slow_model_is_waited_for_once(bench: Bench, model: ScriptedModel) -> None:
+    """One that needs most of its time answers in that time: nothing is thrown away, nothing asked again."""
+    model.scripts = [plan_script(("zz99", [1]), (1, [2]), delay=1.1)]
+    begun = asyncio.get_running_loop().time()
+    response = await (await bench.answerer(deadline=2.5, attempt=2.0)).ask(AskRequest(question="q"))
+    assert (response.mode, len(model.calls)) == ("full", 1)
+    assert asyncio.get_running_loop().time() - begun < 1.6

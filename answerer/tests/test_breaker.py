@@ -9,7 +9,7 @@ from typing import Self
 
 import pytest
 from answerer_bench import Bench, HandClock, MemoryStore
-from answerer_servers import ScriptedModel, claims_script, hang_script, status_script
+from answerer_servers import ScriptedModel, hang_script, plan_script, status_script
 from pydantic import SecretStr
 from redis.exceptions import ConnectionError as RedisAway
 
@@ -283,7 +283,7 @@ async def test_an_open_circuit_answers_with_excerpts_at_once_and_recovers_by_its
     await asyncio.sleep(0.45)
     await answerer.ask(AskRequest(question="probe"))
     assert len(model.calls) == calls + 1, "a probe is a single attempt"
-    model.scripts = [claims_script(("Measure the lag on the standby.", [1]))]
+    model.scripts = [plan_script((1, [2]))]
     await asyncio.sleep(0.45)
     assert (await answerer.ask(AskRequest(question="again"))).mode == "full"
 

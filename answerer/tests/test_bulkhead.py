@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from answerer_bench import Bench
-from answerer_servers import ScriptedModel, claims_script
+from answerer_servers import ScriptedModel, plan_script
 
 from cairn_answerer.bulkhead import Bulkhead, Room
 from cairn_shared.api.ask import AskRequest
@@ -54,7 +54,7 @@ async def test_one_that_leaves_while_it_waits_takes_no_place() -> None:
 
 
 async def test_where_the_model_has_no_room_the_steps_come_at_once(bench: Bench, model: ScriptedModel) -> None:
-    model.scripts = [claims_script(("Measure the lag on the standby.", [1]))]
+    model.scripts = [plan_script((1, [2]))]
     answerer = await bench.answerer(model_room=Room(places=1, queue=0, patience=0.1))
     writer = answerer._writer
     assert writer is not None

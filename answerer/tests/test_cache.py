@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from answerer_bench import Bench, MemoryStore
 from answerer_corpus import make_event, make_hit, make_passage, make_search
-from answerer_servers import GOOD, ScriptedModel, claims_script, post, serving, status_script
+from answerer_servers import GOOD, ScriptedModel, plan_script, post, serving, status_script
 
 from cairn_answerer import cache
 from cairn_answerer.app import create_app
@@ -170,7 +170,7 @@ async def test_keyword_answers_are_never_kept(bench: Bench, model: ScriptedModel
 
 
 async def test_a_refusal_is_kept_for_a_short_time(bench: Bench, model: ScriptedModel) -> None:
-    model.scripts = [claims_script(answerable=False)]
+    model.scripts = [plan_script(answerable=False)]
     assert await modes(bench, QUESTION, QUESTION) == ["refused", "refused"]
     assert len(model.calls) == 1
     assert 45.0 in bench.store.seconds.values()

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 from answerer_bench import Bench, MemoryStore
-from answerer_servers import GOOD_CLAIMS, ScriptedModel, claims_script, hang_script, serving, status_script
+from answerer_servers import GOOD_PLAN, ScriptedModel, hang_script, plan_script, serving, status_script
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
@@ -50,7 +50,7 @@ async def ask_all(
 async def test_a_hundred_identical_questions_over_two_instances_are_one_call(
     pair: list[str], model: ScriptedModel
 ) -> None:
-    model.scripts = [claims_script(*GOOD_CLAIMS, delay=0.3)]
+    model.scripts = [plan_script(*GOOD_PLAN, delay=0.3)]
     answers = await ask_all(pair, 100)
     assert len(model.calls) == 1
     assert {answer["mode"] for answer in answers} <= {"full", "cached"}
@@ -70,7 +70,7 @@ async def test_a_later_question_is_not_served_the_degraded_answer_of_an_earlier_
 ) -> None:
     model.scripts = [status_script(401)]
     first = await ask_all(pair, 2)
-    model.scripts = [claims_script(*GOOD_CLAIMS)]
+    model.scripts = [plan_script(*GOOD_PLAN)]
     second = await ask_all(pair, 2)
     assert {answer["mode"] for answer in first} == {"excerpts"}
     assert {answer["mode"] for answer in second} <= {"full", "cached"}
@@ -78,7 +78,7 @@ async def test_a_later_question_is_not_served_the_degraded_answer_of_an_earlier_
 
 async def test_when_the_leader_dies_one_waiter_takes_over(bench: Bench, model: ScriptedModel) -> None:
     """The first replica holds the lease and is gone; fifty waiters of three others make one more call, not three."""
-    model.scripts = [hang_script, claims_script(*GOOD_CLAIMS, delay=0.5)]
+    model.scripts = [hang_script, plan_script(*GOOD_PLAN, delay=0.5)]
     leader, *followers = [await bench.answerer(attempt=5.0, deadline=10.0) for _ in range(4)]
     first = asyncio.create_task(leader.ask(QUESTION))
     while not model.calls:
@@ -150,7 +150,7 @@ async def test_a_leader_renews_its_lease_while_it_works() -> None:
 
 
 async def test_the_first_client_may_leave_without_harm_to_the_others(bench: Bench, model: ScriptedModel) -> None:
-    model.scripts = [claims_script(*GOOD_CLAIMS, delay=0.2)]
+    model.scripts = [plan_script(*GOOD_PLAN, delay=0.2)]
     answerer = await bench.answerer()
     tasks = [asyncio.create_task(answerer.ask(QUESTION)) for _ in range(5)]
     await asyncio.sleep(0.1)
@@ -195,7 +195,7 @@ async def test_a_failure_reaches_everybody_who_waits(redis_url: str) -> None:
 async def test_without_redis_each_instance_still_answers_once(
     make_settings: Settings, index: object, model: ScriptedModel
 ) -> None:
-    model.scripts = [claims_script(*GOOD_CLAIMS, delay=0.3)]
+    model.scripts = [plan_script(*GOOD_PLAN, delay=0.3)]
     settings = make_settings(redis_url=SecretStr("redis://127.0.0.1:9/0"))
     async with serving(create_app(settings)) as url:
         answers = await ask_all([url], 20)

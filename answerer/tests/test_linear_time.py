@@ -6,24 +6,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from answerer_corpus import make_passage, make_shown
+from answerer_corpus import make_passage
 from growth import assert_linear
 
-from cairn_answerer.citations import Resolver, extract
 from cairn_answerer.code import find_code
 from cairn_answerer.commands import commands
 from cairn_answerer.errors import BadOutput
-from cairn_answerer.injection import withhold
-from cairn_answerer.model import DraftClaim
-from cairn_answerer.parsing import parse
+from cairn_answerer.injection import withheld_stretches
+from cairn_answerer.leads import admitted
+from cairn_answerer.named import named_before
 from cairn_answerer.placeholders import fill
+from cairn_answerer.plans import parse
 from cairn_answerer.safety import classify
-from cairn_answerer.verification import Checker
-from cairn_answerer.verification.quantities import quantities
-from cairn_answerer.verification.statements import Statement, statements, taken_apart
-from cairn_answerer.verification.tokens import tokens
+from cairn_answerer.sentences import sentence_ends
+from cairn_answerer.units import units_of
 
-RESOLVER = Resolver(make_shown(make_passage(1)))
 SIZE = 100_000
 HOSTILE = {
     "digits": "1" * SIZE,
@@ -54,10 +51,14 @@ HOSTILE = {
     "dotted names": "psql -c 'SELECT " + "a." * (SIZE // 2),
     "one long name": "psql -c 'SELECT " + "a" * SIZE,
     "do if": "do if for " * (SIZE // 10),
-    "negations": "do not drop " * (SIZE // 12),
-    "nothing but not": "not " * (SIZE // 4),
-    "orders": "first a before bb then " * (SIZE // 23),
-    "joints": "xx and yy, because " * (SIZE // 19),
+    "sentences": "Aa. " * (SIZE // 4),
+    "sentences without end": 'Aa.)"' * (SIZE // 5),
+    "references": "step 3 and 4, " * (SIZE // 14),
+    "items": "- a\n" * (SIZE // 4),
+    "nested items": "".join(" " * (2 * depth) + "- a\n" for depth in range(300)),
+    "rows": "| a | b |\n" * (SIZE // 10),
+    "quotations": "> a\n\n" * (SIZE // 5),
+    "units": '{"step": "k1mq", "units": [' + "1, " * (SIZE // 3),
     "words": "measure the lag " * (SIZE // 16),
     "commands in spans": "`pg_ctl` `-D` " * (SIZE // 14),
 }
@@ -65,31 +66,19 @@ HOSTILE = {
 
 def parsed(text: str) -> None:
     with suppress(BadOutput):
-        parse(text, RESOLVER)
-
-
-def looked_at(statement: Statement) -> object:
-    return (
-        statement.negations, statement.orders, statement.pairs, statement.parts, statement.affirmed,
-        statement.alternatives, taken_apart(statement),
-    )  # fmt: skip
+        parse(text, ["k1mq", "k7mq"])
 
 
 WORK: dict[str, Callable[[str], object]] = {
     "parse": parsed,
-    "extract": lambda text: extract(text, RESOLVER),
-    "resolve": RESOLVER.resolve,
     "code": find_code,
-    "tokens": tokens,
-    "statements": lambda text: [looked_at(statement) for statement in statements(tokens(text))],
-    "quantities": lambda text: list(quantities(text)),
     "fill": lambda text: fill(text, {"a": "b"}),
-    "withhold": lambda text: withhold(text[:12_000]),
+    "withhold": lambda text: withheld_stretches(text[:12_000]),
     "classify": classify,
-    "check": lambda text: Checker(RESOLVER, {}).check(DraftClaim(text[:2000], ("k1mq",))),
-    "evidence": lambda text: Checker(Resolver(make_shown(make_passage(1, text[:6000]))), {"a": "b"}).check(
-        DraftClaim("Measure the lag 5 minutes.", ("k1mq",))
-    ),
+    "sentences": lambda text: list(sentence_ends(text)),
+    "units": lambda text: units_of.__wrapped__(text[:20_000]),
+    "named": lambda text: named_before(make_passage(2, text), [make_passage(1)]),
+    "lead": lambda text: admitted(text[:2000], text, text),
     "commands": lambda text: commands(f"```sh\n{text[:20_000]}\n```", {}),
     "sql commands": lambda text: commands(f"```sql\n{text[:20_000]}\n```", {}),
     "redis": lambda text: classify(text, "redis"),

@@ -32,6 +32,8 @@ SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalPropert
 class Heard:
     """A reader that keeps what counts."""
 
+    usable = False
+
     def __init__(self) -> None:
         self.text = ""
         self.restarts = 0

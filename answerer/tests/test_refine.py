@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from answerer_bench import Bench, HandClock, MemoryStore
 from answerer_corpus import make_event, make_hit, make_search
-from answerer_servers import GOOD, ModelCall, Script, ScriptedModel, begin_stream, claims_script, delta, text_script
+from answerer_servers import GOOD, ModelCall, Script, ScriptedModel, begin_stream, delta, plan_script, text_script
 
 from cairn_answerer.breaker import Circuit, Policy
 from cairn_answerer.model import Passage
@@ -29,8 +29,8 @@ def by_purpose(refining: Script, answering: Script = GOOD) -> Script:
 
 
 async def report(call: ModelCall, writer: asyncio.StreamWriter) -> None:
-    """Cites the first event for what it says."""
-    await claims_script((REPORT, call.event_ids[:1]))(call, writer)
+    """Chooses what the first event says."""
+    await plan_script((call.event_ids[0], [1]))(call, writer)
 
 
 async def test_the_question_is_searched_as_it_is_and_the_refined_one_besides(

@@ -16,7 +16,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class ModelServer:
-    """An OpenAI-compatible model that quotes the first sentence of each excerpt it is shown, citing its id.
+    """An OpenAI-compatible model that chooses the first unit of each of the first three runbook steps it is shown.
 
     `delay` seconds pass before it answers; with another `status` it refuses. `times`: when it was called (monotonic).
     """
@@ -89,9 +89,6 @@ class ModelServer:
 
 
 def quote(prompt: str) -> dict[str, Any]:
-    """What a careful model would write: each runbook excerpt's first sentence, word for word."""
-    claims = []
-    for block in re.finditer(r'<<excerpt id="(\w+)" kind="runbook"[^\n]*>>\n(.*?)\n<<end of', prompt, re.DOTALL):
-        sentence = re.split(r"(?<=[.:])\s", block[2].replace("**", "").strip(), maxsplit=1)[0]
-        claims.append({"text": sentence, "cites": [block[1]]})
-    return {"answerable": bool(claims), "claims": claims[:3]}
+    """A plan of the first units."""
+    keys = re.findall(r'<<excerpt id="(\w+)" kind="runbook"', prompt)[:3]
+    return {"answerable": bool(keys), "lead": "", "items": [{"step": key, "units": [1], "lead": ""} for key in keys]}

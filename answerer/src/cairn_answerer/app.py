@@ -65,7 +65,10 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
                     metrics,
                     choose=random.SystemRandom().choice,
                     nonce=lambda: secrets.token_hex(8),
-                    policy=writing.Policy(room=replace(writing.ROOM, places=settings.llm_concurrency)),
+                    policy=writing.Policy(
+                        room=replace(writing.ROOM, places=settings.llm_concurrency),
+                        leads=settings.answer_leads == "on",
+                    ),
                     budget=settings.llm_context_characters,
                 )
                 if settings.llm_refine:
@@ -172,6 +175,7 @@ def _fingerprints(settings: AnswererSettings) -> cache.Fingerprints:
             str(settings.llm_max_tokens),
             str(settings.llm_temperature),
             str(settings.llm_context_characters),
+            settings.answer_leads,
         ),
         prompt=prompt.PROMPT_VERSION,
         retrieval=f"hybrid;refine={settings.llm_refine}",

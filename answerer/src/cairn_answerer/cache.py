@@ -23,7 +23,7 @@ from cairn_answerer.ports import AnswerStore, Corpus
 from cairn_shared.api.ask import AskRequest, AskResponse
 from cairn_shared.errors import TransientError
 
-SCHEMA = 1
+SCHEMA = 2
 """Raise with every change of `Entry` or of the meaning of a response."""
 
 MAX_ENTRY = 512 * 1024

@@ -54,7 +54,10 @@ def _commands(step: str, values: frozenset[tuple[str, str]]) -> tuple[tuple[Comm
             filled = fill(text, known, variables=language == "shell")
             if filled.text not in found:
                 found[filled.text] = Command(
-                    text=filled.text, safety=classify(filled.text, language), unfilled=list(filled.unfilled)
+                    text=filled.text,
+                    safety=classify(filled.text, language),
+                    unfilled=list(filled.unfilled),
+                    template=text if filled.text != text else None,
                 )
     return tuple(found.values()), len(further - found.keys())
 

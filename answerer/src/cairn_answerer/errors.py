@@ -46,7 +46,7 @@ class ModelFailure(CairnError):
     """The model gave no usable answer; the cited steps themselves are shown instead."""
 
     dropped = 0
-    """How many claims of its last answer did not hold."""
+    """How many parts of its last plan do not exist."""
 
     def __init__(self, reason: ModelReason, detail: str) -> None:
         super().__init__(detail)
@@ -96,7 +96,7 @@ class ModelBusy(ModelFailure):
 
 
 class BadOutput(ModelFailure):
-    """The model's text holds no claim that can be checked."""
+    """The model's text chooses nothing that it was shown."""
 
     def __init__(self, detail: str = "the model's output cannot be used", *, dropped: int = 0) -> None:
         super().__init__("llm_bad_output", detail)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cairn_answerer import excerpts
 from cairn_answerer.excerpts import Excerpts
 from cairn_answerer.gates import enough
 from cairn_answerer.model import Passage
+from cairn_answerer.named import may_name_others, named_before
 from cairn_answerer.ports import Corpus, Retriever
 from cairn_answerer.refine import Refiner
 from cairn_shared.api.ask import AskRequest
@@ -71,6 +72,21 @@ class Gatherer:
         shown = excerpts.procedure(steps)
         others = [hit for hit in hits if hit.document_id != best.document_id]
         return Gathered((*shown.passages, *others), shown, True, _keyword(search), whole and not missing)
+
+    async def with_named(self, gathered: Gathered) -> Gathered:
+        """With the steps that those gathered name as done before, where they were not gathered themselves."""
+        found = list(gathered.passages)
+        for document_id in {one.document_id for one in found if one.is_runbook and may_name_others(one, found)}:
+            try:
+                steps = await self._corpus.procedure(document_id)
+            except TransientError as exc:
+                log.warning("steps that others name were not read", error=exc.detail)
+                return replace(gathered, passages=tuple(found), complete=False)
+            known = {one.step_id for one in found}
+            own = [one for one in found if one.document_id == document_id]
+            named = {other.step_id: other for one in own for other in named_before(one, steps)}
+            found.extend(step for step_id, step in named.items() if step_id not in known)
+        return replace(gathered, passages=tuple(found))
 
     async def _steps(self, best: Passage, own: Sequence[Passage]) -> tuple[list[Passage], bool]:
         """All steps of the best runbook, or only those found where PostgreSQL is away."""

@@ -1,12 +1,14 @@
 """Text in runbooks and events that speaks to the model instead of to an engineer.
 
 Spotlighting by delimiters (Hines et al., arXiv 2403.14720) weakens such text but does not stop it. So lines of this
-kind are withheld from the prompt, and with that from what can support a claim. People still see them in the sources.
+kind are withheld from the prompt, and with that from what the model can choose. People still see them in the sources.
 """
 
 from __future__ import annotations
 
 import re
+
+from cairn_answerer.cleaning import visible
 
 WITHHELD = "(a line is withheld here: it addresses a language model)"
 
@@ -37,7 +39,7 @@ _SIGNS = (
     r"<\|?/?(?:im_start|im_end|system|endoftext|assistant|user|begin_of_text|eot_id|start_header_id)\|?>",
     r"\[/?(?:INST|SYS|SYSTEM)\]|<</?SYS>>",
     r"^\s{0,20}(?:[#>*-]{1,6}\s{1,4})?\**(?:system|assistant|human)\**\s{0,3}:",
-    r"\"answerable\"\s{0,5}:|\"claims\"\s{0,5}:\s{0,5}\[",
+    r"\"answerable\"\s{0,5}:|\"(?:items|claims)\"\s{0,5}:\s{0,5}\[",
 )
 """Bounded repetitions only: linear time on any line."""
 
@@ -50,12 +52,12 @@ def speaks_to_the_model(line: str) -> bool:
     return any(sign.search(window) for window in windows for sign in _COMPILED)
 
 
-def withhold(text: str) -> str:
-    """`text` with one note in place of each run of such lines."""
-    kept: list[str] = []
+def withheld_stretches(text: str) -> list[tuple[int, int]]:
+    """The lines of `text` that speak to a language model, as [start, end) of its characters; invisible ones count."""
+    found: list[tuple[int, int]] = []
+    start = 0
     for line in text.split("\n"):
-        if not speaks_to_the_model(line):
-            kept.append(line)
-        elif not kept or kept[-1] != WITHHELD:
-            kept.append(WITHHELD)
-    return "\n".join(kept)
+        if speaks_to_the_model(visible(line)):
+            found.append((start, start + len(line) + 1))
+        start += len(line) + 1
+    return found

@@ -27,8 +27,10 @@ class Metrics:
         self.cache_events = Counter(
             "cairn_cache_events_total", "Events of the answer cache.", ["result"], registry=registry
         )
-        # Claims that failed a check, by the check.
-        self.dropped_claims = Counter("cairn_claims_dropped_total", "Claims dropped.", ["fault"], registry=registry)
+        # What of the model's plans was left out: an unknown step, an unknown unit, a lead that says too much.
+        self.dropped_claims = Counter(
+            "cairn_claims_dropped_total", "Parts of plans left out.", ["fault"], registry=registry
+        )
         # Whole requests.
         self.request_seconds = Histogram(
             "cairn_request_seconds", "Duration of an answer.", ["outcome"], registry=registry, buckets=_FAST

@@ -1,4 +1,4 @@
-"""What an answer is made of: passages that may be cited, drafts of claims, and what came of a request."""
+"""What an answer is made of: passages that may be cited, a plan that chooses from them, and what came of a request."""
 
 from __future__ import annotations
 
@@ -51,7 +51,15 @@ class Passage:
     @property
     def citation(self) -> Citation:
         """As it stands in the response."""
-        return Citation(runbook_id=self.runbook_id, title=self.title, step=self.number, marker=self.marker)
+        return Citation(
+            runbook_id=self.runbook_id,
+            title=self.title,
+            step=self.number,
+            marker=self.marker,
+            label=self.label,
+            path=self.path,
+            lines=list(self.lines) if self.lines else None,
+        )
 
     @classmethod
     def of(cls, hit: Hit) -> Passage:
@@ -84,36 +92,35 @@ class Shown:
 
     key: str
     passage: Passage
-    text: str
-    """Cleaned, and cut where the prompt's budget made it: only this can support a claim."""
+    units: frozenset[int]
+    """The places (from 0, in `units_of(passage.text)`) that it may choose; the others were cut off or withheld."""
 
 
 @dataclass(frozen=True)
-class DraftClaim:
-    """A statement as the model wrote it, with its references unresolved."""
+class Pick:
+    """One item of a plan as the model wrote it: a step by its id, units by their numbers from 1 (None: all)."""
 
-    text: str
-    references: tuple[str, ...]
+    step: str
+    units: tuple[int, ...] | None
+    lead: str = ""
 
 
 @dataclass(frozen=True)
-class Draft:
-    """All of one output of the model. `answerable` is None where the model did not say."""
+class Plan:
+    """All of one output of the model. `answerable` is None where it did not say."""
 
     answerable: bool | None
-    claims: tuple[DraftClaim, ...]
+    picks: tuple[Pick, ...]
+    lead: str = ""
 
 
 @dataclass(frozen=True)
-class CheckedClaim:
-    """A claim that passed every check, with the passages that support it."""
+class Chosen:
+    """Places in the units of one passage, and the model's own words before them."""
 
-    text: str
-    support: tuple[Passage, ...]
-
-    def as_claim(self) -> Claim:
-        """As it stands in the response."""
-        return Claim(text=self.text, citations=[passage.citation for passage in self.support])
+    passage: Passage
+    places: frozenset[int]
+    lead: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,14 +157,9 @@ class SourcesFound:
 
 @dataclass(frozen=True)
 class ClaimReleased:
-    """Stream event: one more claim passed its checks."""
+    """Stream event: one more part of the answer is certain. None is ever withdrawn."""
 
     claim: Claim
-
-
-@dataclass(frozen=True)
-class Restarted:
-    """Stream event: the claims so far are withdrawn, the answer is being written again."""
 
 
 @dataclass(frozen=True)
@@ -167,4 +169,4 @@ class Done:
     produced: Produced
 
 
-Progress = SourcesFound | ClaimReleased | Restarted | Done
+Progress = SourcesFound | ClaimReleased | Done

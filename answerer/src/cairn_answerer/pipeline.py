@@ -1,6 +1,6 @@
 """The story of one answer, top to bottom:
 
-    wait (if asked) -> epoch -> cache -> flight -> cache again -> gather -> enough? -> model -> checked claims -> keep
+    wait (if asked) -> epoch -> cache -> flight -> cache again -> gather -> enough? -> plan -> tell -> keep
 
 Every rung below the best is an answer too: excerpts without a model, keyword search without the embedder, a cached
 answer without PostgreSQL, and at last `unavailable` with what to do. Nothing but bad input reaches the client as an
@@ -212,6 +212,8 @@ class Answerer:
         self, gathered: Gathered, request: AskRequest, deadline: Deadline, publish: Publish, timings: Timings
     ) -> Produced:
         values = label_values(request)
+        if self._writer is not None:
+            gathered = await self._gatherer.with_named(gathered)
         # With a model nobody knows yet on what the answer will rest.
         cited = gathered.excerpts.step_ids if self._writer is None else ()
         found = rendering.sources(gathered.passages, cited, values)
@@ -225,7 +227,12 @@ class Answerer:
         try:
             with self._metrics.llm_seconds.time():
                 written = await self._writer.write(
-                    request.question, request.alert, passages, values=values, deadline=deadline, publish=publish
+                    request.question,
+                    request.alert,
+                    passages,
+                    gathered.passages,
+                    deadline=deadline,
+                    publish=publish,
                 )
         except ModelFailure as exc:
             if exc.reason in ("circuit_open", "llm_busy", "llm_bad_output"):
@@ -234,7 +241,7 @@ class Answerer:
         finally:
             timings.mark("llm")
         used = tuple(item.passage for item in passages)
-        return responses.full(basis, written, used) if written.claims else responses.refused(basis, used)
+        return responses.full(basis, written, used) if written.told else responses.refused(basis, used)
 
     def _finish(self, produced: Produced, state: CorpusState | None, late: Waiting, timings: Timings) -> Produced:
         """What differs from request to request, also where the answer is shared."""

@@ -62,6 +62,11 @@ class Completion:
 class Reader(Protocol):
     """Follows a completion while it is written."""
 
+    @property
+    def usable(self) -> bool:
+        """What was fed so far is worth keeping: a failure now is no reason for another attempt."""
+        ...
+
     def restart(self) -> None:
         """A new attempt begins; everything fed so far is void."""
         ...

@@ -24,6 +24,8 @@ class _Start:
     def __init__(self) -> None:
         self._size = 0
 
+    usable = False
+
     def restart(self) -> None:
         self._size = 0
 

@@ -1,4 +1,4 @@
-"""Passages and checked claims as the parts of a response."""
+"""Passages and claims as the parts of a response."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 
 from cairn_answerer.commands import commands
-from cairn_answerer.model import CheckedClaim, Passage
-from cairn_shared.api.ask import Source
+from cairn_answerer.model import Passage
+from cairn_shared.api.ask import Claim, Source
+from cairn_shared.narration import Narration
 
 
 def source(passage: Passage, *, cited: bool, values: Mapping[str, str]) -> Source:
@@ -39,18 +40,18 @@ def sources(passages: Sequence[Passage], cited: Collection[uuid.UUID], values: M
     return tuple(source(passage, cited=passage.step_id in cited, values=values) for passage in passages)
 
 
-def answer(claims: Sequence[CheckedClaim]) -> str:
-    """Claims as Markdown, each with the markers of what supports it, events apart from runbooks."""
-    instructions = [claim for claim in claims if any(passage.is_runbook for passage in claim.support)]
-    reports = [claim for claim in claims if claim not in instructions]
-    parts = [_line(claim) for claim in instructions]
-    if reports:
-        parts.append("Reported by events, not by a runbook:")
-        parts.extend(f"- {_line(claim)}" for claim in reports)
-    return "\n\n".join(parts)
+def answer(claims: Sequence[Claim]) -> str:
+    """The parts of an answer as Markdown: each step's words under its marker, events and the model's words apart."""
+    narration = Narration()
+    return "".join(_added(narration, claim) for claim in claims)
 
 
-def _line(claim: CheckedClaim) -> str:
-    markers = " ".join(dict.fromkeys(passage.marker for passage in claim.support))
-    separator = "\n\n" if claim.text.rstrip().endswith(("```", "~~~")) else " "
-    return f"{claim.text}{separator}{markers}"
+def _added(narration: Narration, claim: Claim) -> str:
+    citation = claim.citations[0] if claim.citations else None
+    return narration.add(
+        claim.text,
+        origin=claim.origin,
+        marker=citation.marker if citation else "",
+        path=citation.path if citation else None,
+        lines=citation.lines if citation else None,
+    )

@@ -73,13 +73,12 @@ class ResilientModel:
         deadline = Deadline.after(self._clock, seconds)
 
         async def work(probing: bool) -> Completion:
-            return await self._retried(
-                partial(self._endpoint.attempt, messages, reader, schema=schema), deadline, probing
-            )
+            once = partial(self._endpoint.attempt, messages, reader, schema=schema)
+            return await self._retried(once, reader, deadline, probing)
 
         return await self._circuit.call(work)
 
-    async def _retried(self, once: Attempt, deadline: Deadline, probing: bool) -> Completion:
+    async def _retried(self, once: Attempt, reader: Reader, deadline: Deadline, probing: bool) -> Completion:
         spent = 0.0
 
         async def attempt() -> Completion:
@@ -103,6 +102,7 @@ class ResilientModel:
                 state.attempt_number >= self._patience.attempts
                 # A probe is one attempt; and once others opened the circuit, nobody insists.
                 or probing
+                or reader.usable
                 or self._circuit.state is not State.CLOSED
                 or deadline.remaining() < state.upcoming_sleep + self._needed(state, spent)
             ),

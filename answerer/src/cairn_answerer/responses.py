@@ -52,25 +52,23 @@ class Basis:
 
 
 def full(basis: Basis, written: Written, used: Sequence[Passage]) -> Produced:
-    """Checked claims. `used` is what the model was shown."""
-    reasons = basis.reasons()
-    if written.truncated:
-        reasons.append("llm_truncated")
-    if written.dropped:
-        reasons.append("claims_dropped")
+    """What the model chose. `used` is what it was shown."""
+    reasons = basis.reasons(*written.lacks)
     response = AskResponse(
         answer=rendering.answer(written.claims),
         mode="keyword" if basis.gathered.keyword else "full",
         degraded=bool(reasons),
         degraded_reason=_joined(reasons),
-        claims=[claim.as_claim() for claim in written.claims],
+        claims=written.claims,
         dropped_claims=written.dropped,
-        sources=basis.cited({passage.step_id for claim in written.claims for passage in claim.support}),
+        sources=basis.cited({passage.step_id for passage in written.passages}),
         timings=basis.timings,
     )
     events = any(not passage.is_runbook for passage in used)
     ttl = basis.lifetimes.with_events if events else basis.lifetimes.answer
-    return Produced(response, _dependencies(used), ttl if basis.gathered.complete and not reasons else None)
+    return Produced(
+        response, _dependencies([*used, *written.passages]), ttl if basis.gathered.complete and not reasons else None
+    )
 
 
 def refused(basis: Basis, used: Sequence[Passage] = ()) -> Produced:

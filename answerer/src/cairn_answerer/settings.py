@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -60,6 +60,10 @@ class AnswererSettings(ServiceSettings, PostgresSettings, RedisSettings, Retriev
     circuit_open_seconds: Annotated[float, Field(gt=0, description="How long it stays open before one probe.")] = 30.0
 
     ask_wait: Annotated[float, Field(ge=0, description="Seconds to wait for `min_revision` and `wait_for`.")] = 2.0
+
+    answer_leads: Annotated[
+        Literal["on", "off"], Field(description="Show short words of the model's own, marked as such.")
+    ] = "on"
 
     answer_ttl: Annotated[float, Field(gt=0, description="Seconds an answer is kept.")] = 3600.0
     answer_event_ttl: Annotated[float, Field(gt=0, description="... when events were among its sources.")] = 90.0

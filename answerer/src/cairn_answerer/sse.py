@@ -1,9 +1,8 @@
 """An answer as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 
 sources   {"sources": [Source, ...]}     at once, useful by themselves
-claim     Claim                          each after it passed its checks
-restart   {}                             the claims so far are withdrawn, better ones follow
-done      AskResponse                    the whole answer; what it holds is what counts
+claim     Claim                          each as soon as it is certain; none is ever withdrawn
+done      AskResponse                    the whole answer, its parts in order
 error     {"detail", "field"}            instead of `done`: the request turned out to be wrong
 : keep-alive                             a comment while nothing happens, so that proxies keep the connection
 """
@@ -17,7 +16,7 @@ from contextlib import aclosing
 import orjson
 from pydantic import BaseModel
 
-from cairn_answerer.model import ClaimReleased, Done, Progress, SourcesFound
+from cairn_answerer.model import ClaimReleased, Progress, SourcesFound
 from cairn_shared.errors import CairnError, InvalidInput, Overloaded
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -79,9 +78,7 @@ def encode(item: Progress) -> bytes:
         return _event("sources", orjson.dumps({"sources": [source.model_dump(mode="json") for source in item.sources]}))
     if isinstance(item, ClaimReleased):
         return _event("claim", _json(item.claim))
-    if isinstance(item, Done):
-        return _event("done", _json(item.produced.response))
-    return _event("restart", b"{}")
+    return _event("done", _json(item.produced.response))
 
 
 def _refusal(error: CairnError) -> bytes:

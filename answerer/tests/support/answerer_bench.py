@@ -122,6 +122,7 @@ class Bench:
         open_seconds: float = 30.0,
         refine: float | None = None,
         wait: float = 0.3,
+        leads: bool = True,
     ) -> pipeline.Answerer:
         """One replica; several may share the stores."""
         metrics = Metrics(CollectorRegistry())
@@ -148,7 +149,7 @@ class Bench:
                 metrics,
                 choose=random.SystemRandom().choice,
                 nonce=lambda: secrets.token_hex(8),
-                policy=writing.Policy(reserve=0.4, room=model_room),
+                policy=writing.Policy(reserve=0.4, room=model_room, leads=leads),
                 budget=24_000,
             )
             if refine is not None:

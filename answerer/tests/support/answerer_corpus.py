@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from cairn_answerer.model import CorpusState, Passage, Shown
+from cairn_answerer.model import CorpusState, Passage
 from cairn_shared.api.search import Gate, Hit, SearchResponse
 from cairn_shared.errors import Unavailable
 
@@ -51,11 +51,6 @@ def make_passage(number: int = 1, text: str | None = None, **changes: Any) -> Pa
         "score": 1.0 / number,
     }
     return Passage(**{**values, **changes})
-
-
-def make_shown(*passages: Passage) -> list[Shown]:
-    """With the ids k1mq, k2mq, ..."""
-    return [Shown(f"k{place}mq", passage, passage.text) for place, passage in enumerate(passages, 1)]
 
 
 def make_hit(number: int = 1, text: str | None = None, **changes: Any) -> Hit:

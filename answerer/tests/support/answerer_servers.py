@@ -176,23 +176,26 @@ def text_script(content: str, *, piece: int = 7, finish: str = "stop") -> Script
     return run
 
 
-def claims_script(*claims: tuple[str, Sequence[int | str]], answerable: bool = True, delay: float = 0.0) -> Script:
-    """Writes claims as asked for; numbers in the citations are steps and become their ids."""
+Item = tuple[int | str, Sequence[int] | None] | tuple[int | str, Sequence[int] | None, str]
+"""A step by its number or an id, units by theirs from 1, and perhaps a lead."""
+
+
+def plan_of(call: ModelCall, *items: Item, answerable: bool = True, lead: str = "") -> dict[str, Any]:
+    """A plan as asked for; steps by their numbers become their ids."""
+    written = []
+    for step, units, *words in items:
+        key = call.ids.get(step, "none") if isinstance(step, int) else step
+        written.append({"step": key, **({} if units is None else {"units": list(units)}), "lead": "".join(words)})
+    return {"answerable": answerable, "lead": lead, "items": written}
+
+
+def plan_script(*items: Item, answerable: bool = True, lead: str = "", delay: float = 0.0) -> Script:
+    """Writes a plan."""
 
     async def run(call: ModelCall, writer: asyncio.StreamWriter) -> None:
         if delay:
             await asyncio.sleep(delay)
-        body = {
-            "answerable": answerable,
-            "claims": [
-                {
-                    "text": text,
-                    "cites": [call.ids.get(cite, "none") if isinstance(cite, int) else cite for cite in cites],
-                }
-                for text, cites in claims
-            ],
-        }
-        await text_script(json.dumps(body))(call, writer)
+        await text_script(json.dumps(plan_of(call, *items, answerable=answerable, lead=lead)))(call, writer)
 
     return run
 
@@ -210,17 +213,14 @@ async def hang_script(call: ModelCall, writer: asyncio.StreamWriter) -> None:
 
 async def half_stream_script(call: ModelCall, writer: asyncio.StreamWriter) -> None:
     begin_stream(writer)
-    writer.write(delta('{"answerable": true, "claims": [{"text": "Run `SELECT pg_last_wal_replay_lsn();` on the'))
+    writer.write(delta('{"answerable": true, "items": [{"step": "' + call.ids[1] + '", "units": [1'))
     await writer.drain()
 
 
-GOOD_CLAIMS = (
-    ("Run `SELECT pg_last_wal_replay_lsn();` on the standby and wait 5 minutes.", [1]),
-    ("Do not drop the slot while the standby needs it.", [2]),
-)
+GOOD_PLAN: tuple[Item, ...] = ((1, [1, 2]), (2, [2]))
 
 
-GOOD = claims_script(*GOOD_CLAIMS)
+GOOD = plan_script(*GOOD_PLAN)
 
 
 @asynccontextmanager

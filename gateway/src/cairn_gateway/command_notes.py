@@ -20,11 +20,11 @@ READ_ONLY = "read-only"
 def notes(shown: str, sources: Sequence[Json]) -> Iterator[tuple[str, str]]:
     """Safety and text of what to say below `shown`: read-only commands as a number, every other one by its beginning.
 
-    A command that does not stand in the text as it is (a claim leaves it out, or a value of the alert was filled in)
-    is given whole.
+    A command that does not stand in the text as it is (a value of the alert was filled in) is given whole; one that
+    the text leaves out, because it shows a part of the step only, is left out here too.
     """
-    commands: list[Json] = [command for source in sources for command in source.get("commands", [])]
     flat = _flat(shown)
+    commands = [command for source in sources for command in _told(source, flat)]
     as_written = [command for command in commands if _flat(command["text"]) in flat]
     count = Counter(command["safety"] for command in as_written)[READ_ONLY]
     if count:
@@ -39,6 +39,14 @@ def notes(shown: str, sources: Sequence[Json]) -> Iterator[tuple[str, str]]:
         yield "not labelled", f"{further} further commands"
     if unfilled := list(dict.fromkeys(name for command in commands for name in command.get("unfilled", []))):
         yield "fill in", ", ".join(unfilled)
+
+
+def _told(source: Json, flat: str) -> list[Json]:
+    """The commands of a step that a text shows."""
+    commands: list[Json] = source.get("commands", [])
+    if _flat(source.get("content") or "") in flat:
+        return commands
+    return [command for command in commands if _flat(command.get("template") or command["text"]) in flat]
 
 
 def shortened(text: str, characters: int = 100) -> str:
@@ -58,7 +66,8 @@ def _lacks(answer: AskResponse) -> Iterator[str]:
         reason = (answer.degraded_reason or "no reason given").replace("_", " ")
         yield f"Not the best possible answer: {reason} (mode {answer.mode})."
     if answer.dropped_claims:
-        yield f"{answer.dropped_claims} unsupported claim{'s' if answer.dropped_claims > 1 else ''} dropped."
+        many = "s" if answer.dropped_claims > 1 else ""
+        yield f"{answer.dropped_claims} part{many} of the model's plan did not exist and was left out."
     for pending in answer.freshness.pending:
         yield (
             f"{pending.runbook_id} was answered from at revision {pending.indexed_revision}; "
@@ -70,10 +79,10 @@ def _labels(answer: AskResponse) -> Iterator[str]:
     lines: list[str] = []
     for source in answer.sources:
         if source.cited and (source.commands or source.unlabelled_commands):
-            lines.append(f"- Step {source.label or source.step} of {source.title}")
-            lines += [
+            told = [
                 f"  - [{label}] {_flat(text)}" for label, text in notes(answer.answer, [source.model_dump(mode="json")])
             ]
+            lines += [f"- Step {source.label or source.step} of {source.title}", *told] if told else []
     if lines:
         yield "Commands of the cited steps:\n\n" + "\n".join(lines)
 

@@ -149,7 +149,7 @@ def test_a_streamed_answer_is_shown_claim_by_claim(gateway: FakeGateway, cairn: 
     result = cairn("ask", "--stream", "why?")
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0] == "Restart it. [Redis down, Step 2]"
+    assert lines[:3] == ["**[Redis down, Step 2]**", "", "Restart it."]
     assert "mode excerpts, degraded: llm not configured, 0.250 s" in lines
     assert ANSWER["answer"] not in lines
     assert "answering from 1 steps" in result.stderr
@@ -160,10 +160,13 @@ def test_a_stream_without_claims_shows_the_answer(gateway: FakeGateway, cairn: R
     assert cairn("ask", "--stream", "why?").stdout.startswith(ANSWER["answer"])
 
 
-def test_claims_that_were_withdrawn_are_marked_and_the_final_answer_is_shown(gateway: FakeGateway, cairn: Run) -> None:
-    gateway.stream = [("claim", CLAIM), ("restart", {}), ("done", ANSWER)]
+def test_a_part_that_belongs_before_what_was_shown_comes_with_the_whole(gateway: FakeGateway, cairn: Run) -> None:
+    first = {**CLAIM, "text": "Look at it."}
+    gateway.stream = [("claim", CLAIM), ("done", ANSWER | {"claims": [first, CLAIM]})]
     lines = cairn("ask", "--stream", "why?").stdout.splitlines()
-    assert lines.index("(Not so: a better answer follows.)") < lines.index(ANSWER["answer"])
+    again = lines.index("(The whole answer, in the order of its runbook:)")
+    assert "Restart it." in lines[:again]
+    assert lines[again:].index("Look at it.") < lines[again:].index("Restart it.")
 
 
 def test_a_final_answer_that_differs_from_what_was_shown_is_shown(gateway: FakeGateway, cairn: Run) -> None:

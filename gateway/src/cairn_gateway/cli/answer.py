@@ -31,9 +31,8 @@ COMMIT_CHARACTERS = 10
 def show(answer: Json) -> None:
     """The whole answer."""
     sources = answer.get("sources", [])
-    parts = steps.blocks(answer["answer"], sources)
-    if not any(part.sources for part in parts):
-        parts = steps.claims(answer["answer"], answer.get("claims", []), steps.Desk(sources)) or parts
+    told = answer.get("claims", [])
+    parts = steps.claims(told, steps.Desk(sources)) if told else steps.blocks(answer["answer"], sources)
     for part in parts:
         show_part(part)
     show_details(answer, parts)
@@ -63,7 +62,8 @@ def show_details(answer: Json, shown: Sequence[steps.Block]) -> None:
     show_mode(answer)
     show_nearest(answer.get("nearest", []))
     show_sources(sources)
-    show_commands([source for source in sources if source.get("cited") and steps.place_of(source) not in noted])
+    if not answer.get("claims"):
+        show_commands([source for source in sources if source.get("cited") and steps.place_of(source) not in noted])
     show_freshness(answer)
 
 
@@ -76,7 +76,7 @@ def show_mode(answer: Json) -> None:
     if answer.get("degraded"):
         line.append(f", degraded: {reason(answer)}", "yellow")
     if dropped := answer.get("dropped_claims"):
-        line.append(f", {dropped} unsupported claim{'s' if dropped > 1 else ''} dropped", "yellow")
+        line.append(f", {dropped} part{'s' if dropped > 1 else ''} of the model's plan did not exist", "yellow")
     total = answer.get("timings", {}).get("total_ms")
     if total is not None:
         line.append(f", {total / 1000:.3f} s", "dim")

@@ -45,25 +45,32 @@ def _places(answer: str, sources: Sequence[Json]) -> Iterator[tuple[int, int, Js
             yield begin, start + len(content), source
 
 
-def claims(answer: str, told: Sequence[Json], desk: Desk) -> list[Block]:
-    """`answer` cut after every claim that it is made of; nothing where it is not made of these."""
-    found: list[Block] = []
-    end = 0
-    for claim in told:
-        text = paragraph(claim)
-        begin = answer.find(text, end)
-        if begin < 0:
-            return []
-        end, before = begin + len(text), end
-        found.append(Block(answer[before:end], desk.take(claim)))
-    return [*found, Block(answer[end:])] if end < len(answer) else found
+def claims(told: Sequence[Json], desk: Desk) -> list[Block]:
+    """The parts of an answer as it is made of them."""
+    narrator = Narrator(desk)
+    return [narrator.block(claim) for claim in told]
 
 
-def paragraph(claim: Json) -> str:
-    """A claim with its markers, as it stands in an answer."""
-    markers = " ".join(dict.fromkeys(citation["marker"] for citation in claim.get("citations", [])))
-    separator = "\n\n" if claim["text"].rstrip().endswith(("```", "~~~")) else " "
-    return f"{claim['text']}{separator}{markers}".rstrip()
+class Narrator:
+    """Writes an answer part by part, as the answerer does; `desk` has the steps that it cites."""
+
+    def __init__(self, desk: Desk) -> None:
+        from cairn_shared.narration import Narration
+
+        self._desk = desk
+        self._narration = Narration()
+
+    def block(self, claim: Json) -> Block:
+        """The next part."""
+        citation: Json = next(iter(claim.get("citations", [])), {})
+        text = self._narration.add(
+            claim["text"],
+            origin=claim.get("origin", "runbook"),
+            marker=citation.get("marker", ""),
+            path=citation.get("path"),
+            lines=citation.get("lines"),
+        )
+        return Block(text.lstrip("\n"), self._desk.cited(claim))
 
 
 def place_of(item: Json) -> tuple[str, int]:
@@ -72,15 +79,15 @@ def place_of(item: Json) -> tuple[str, int]:
 
 
 class Desk:
-    """Steps by their citations; each is taken once, by the first claim that cites it."""
+    """Steps by their citations."""
 
     def __init__(self, sources: Sequence[Json]) -> None:
-        self._left = {place_of(source): source for source in reversed(sources)}
+        self._steps = {place_of(source): source for source in reversed(sources)}
 
-    def take(self, claim: Json) -> tuple[Json, ...]:
-        """The steps that `claim` cites and no claim before it did."""
+    def cited(self, claim: Json) -> tuple[Json, ...]:
+        """The steps that `claim` cites."""
         cited = [place_of(citation) for citation in claim.get("citations", [])]
-        return tuple(self._left.pop(step) for step in dict.fromkeys(cited) if step in self._left)
+        return tuple(self._steps[step] for step in dict.fromkeys(cited) if step in self._steps)
 
 
 def notes(block: Block) -> Iterator[tuple[str, str]]:

@@ -1,13 +1,12 @@
 """The answerer's events as chunks of a streamed completion.
 
-What is sent cannot be taken back. Claims go out as they pass their checks; where the whole answer turns out another
-one (`restart`, or excerpts after all), the stream says so and gives the whole answer. The text of a stream without
-that is exactly the text of a completion.
+What is sent cannot be taken back, and need not be: the answerer withdraws nothing. Where a part has its place before
+what was sent, the whole answer follows once more, in order. The text of a stream without that is exactly the text of a
+completion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal
 
 import orjson
@@ -17,11 +16,12 @@ from cairn_gateway.command_notes import with_notes
 from cairn_gateway.compat.chat import MODEL, Evidence, Usage, usage_of
 from cairn_gateway.compat.errors import INTERNAL, error_of
 from cairn_gateway.sse import Frame
-from cairn_shared.api.ask import AskResponse, Claim, Source
+from cairn_shared.api.ask import AskResponse, Claim
+from cairn_shared.narration import Narration
 
 END = b"data: [DONE]\n\n"
 WAITING = b": waiting\n\n"
-WITHDRAWN = "\n\n---\n\n**The text above is withdrawn. The answer:**\n\n"
+AGAIN = "\n\n---\n\n**The whole answer, in the order of its runbook:**\n\n"
 
 
 class Delta(BaseModel):
@@ -60,34 +60,16 @@ class Refusal(BaseModel):
     field: str | None = None
 
 
-class _SourcesFound(BaseModel):
-    """The answerer's `sources` event."""
-
-    sources: list[Source]
-
-
 class Transcript:
     """The text of an answer, as far as it was given out."""
 
     def __init__(self) -> None:
         self._given = ""
-        self._events: set[tuple[str, int]] = set()
-        self._doubted = False
-
-    def sources(self, sources: Iterable[Source]) -> None:
-        """What the claims will rest on."""
-        self._events = {(source.runbook_id, source.step) for source in sources if source.kind != "runbook"}
-
-    def restart(self) -> None:
-        """The claims so far do not count. If any was given out, the whole answer has to tell which come again."""
-        self._doubted = bool(self._given)
+        self._narration = Narration()
 
     def claim(self, claim: Claim) -> str:
-        """What a claim adds. One that rests on events alone comes at the end of an answer, so it has to wait."""
-        if self._doubted or all((citation.runbook_id, citation.step) in self._events for citation in claim.citations):
-            return ""
-        text = paragraph(claim)
-        added = f"\n\n{text}" if self._given else text
+        """What a part adds."""
+        added = told(self._narration, claim)
         self._given += added
         return added
 
@@ -95,14 +77,19 @@ class Transcript:
         """What is missing of the whole answer."""
         if answer.startswith(self._given):
             return answer[len(self._given) :]
-        return WITHDRAWN + answer
+        return AGAIN + answer
 
 
-def paragraph(claim: Claim) -> str:
-    """A claim as the answerer writes it into an answer: with its markers behind it."""
-    markers = " ".join(dict.fromkeys(citation.marker for citation in claim.citations))
-    separator = "\n\n" if claim.text.rstrip().endswith(("```", "~~~")) else " "
-    return f"{claim.text}{separator}{markers}"
+def told(narration: Narration, claim: Claim) -> str:
+    """A part as the answerer writes it into an answer."""
+    citation = claim.citations[0] if claim.citations else None
+    return narration.add(
+        claim.text,
+        origin=claim.origin,
+        marker=citation.marker if citation else "",
+        path=citation.path if citation else None,
+        lines=citation.lines if citation else None,
+    )
 
 
 class ChunkWriter:
@@ -131,15 +118,11 @@ class ChunkWriter:
         """
         if self.over:
             return b""
-        if frame.event == "sources":
-            self._transcript.sources(_SourcesFound.model_validate_json(frame.data).sources)
-        elif frame.event == "restart":
-            self._transcript.restart()
-        elif frame.event == "claim":
+        if frame.event == "claim":
             return self._text(self._transcript.claim(Claim.model_validate_json(frame.data)))
-        elif frame.event == "done":
+        if frame.event == "done":
             return self._done(AskResponse.model_validate_json(frame.data))
-        elif frame.event == "error":
+        if frame.event == "error":
             return self.fail(Refusal.model_validate_json(frame.data).detail, status=422)
         return WAITING
 

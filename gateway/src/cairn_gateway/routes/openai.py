@@ -65,7 +65,7 @@ _STREAMED: Responses = {
 async def complete_chat(body: ChatRequest, request: Request, state: Gateway, _: RequireReader) -> Response:
     """Answer the last user message as `POST /ask` does; the member `cairn` has claims, sources and the mode.
 
-    With `stream` the claims come as chunks, each after it passed its checks.
+    With `stream` the parts of the answer come as chunks, each as soon as it is certain.
     """
     question = to_question(body)
     completion_id = f"chatcmpl-{secrets.token_hex(12)}"

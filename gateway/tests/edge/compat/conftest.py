@@ -20,12 +20,14 @@ Start = Callable[[GatewaySettings], AbstractAsyncContextManager[httpx.AsyncClien
 
 ANSWER: Json = {
     "answer": (
-        "Restart the pod. [Redis, down, Step 2]\n\n"
-        "```sh\nkubectl rollout restart deploy/redis\n```\n\n[Redis, down, Step 3]\n\n"
-        "Reported by events, not by a runbook:\n\n- It was deployed at noon. [deployment: Deploy of redis]"
+        "> *In the model's words:* Begin with the pod.\n\n"
+        "**[Redis, down, Step 2]**\n\nRestart the pod.\n\n"
+        "**[Redis, down, Step 3]**\n\n```sh\nkubectl rollout restart deploy/redis\n```\n\n"
+        "Reported by events, not by a runbook:\n\n**[deployment: Deploy of redis]**\n\n> It was deployed at noon."
     ),
     "mode": "full",
     "claims": [
+        {"text": "Begin with the pod.", "origin": "model"},
         {
             "text": "Restart the pod.",
             "citations": [
@@ -33,15 +35,16 @@ ANSWER: Json = {
             ],
         },
         {
-            "text": "It was deployed at noon.",
-            "citations": [
-                {"runbook_id": "deploy-7", "title": "Deploy of redis", "step": 1, "marker": "[deployment: Deploy of redis]"}
-            ],
-        },
-        {
             "text": "```sh\nkubectl rollout restart deploy/redis\n```",
             "citations": [
                 {"runbook_id": "redis-down", "title": "Redis, down", "step": 3, "marker": "[Redis, down, Step 3]"}
+            ],
+        },
+        {
+            "text": "It was deployed at noon.",
+            "origin": "event",
+            "citations": [
+                {"runbook_id": "deploy-7", "title": "Deploy of redis", "step": 1, "marker": "[deployment: Deploy of redis]"}
             ],
         },
     ],
@@ -73,7 +76,7 @@ ANSWER: Json = {
 
 @pytest.fixture
 def answer() -> Json:
-    """A whole answer: two claims from a runbook, one from an event."""
+    """A whole answer: the model's words, two parts of a runbook, one of an event."""
     return ANSWER
 
 

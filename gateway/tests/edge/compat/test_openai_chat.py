@@ -51,7 +51,10 @@ async def test_a_question_is_answered_with_its_citations_and_what_they_rest_on(
     (choice,) = completion.choices
     text = choice.message.content or ""
     assert (choice.message.role, text.partition("\n\n---\n\n")[0]) == ("assistant", answer["answer"])
-    assert "Not the best possible answer: claims dropped (mode full).\n\n1 unsupported claim dropped." in text
+    assert (
+        "Not the best possible answer: claims dropped (mode full).\n\n1 part of the model's plan did not exist and was left out."
+        in text
+    )
     assert "- Step 2 of Redis, down\n  - [changes state] kubectl -n <ns> rollout restart deploy/redis\n" in text
     assert "[Redis, down, Step 2]" in (choice.message.content or "")
     assert (choice.finish_reason, choice.index, completion.model, completion.object) == (
@@ -69,7 +72,7 @@ async def test_a_question_is_answered_with_its_citations_and_what_they_rest_on(
     cairn = (completion.model_extra or {})["cairn"]
     assert cairn["question"] == USER["content"]
     assert (cairn["mode"], cairn["degraded_reason"], cairn["dropped_claims"]) == ("full", "claims_dropped", 1)
-    assert [claim["citations"][0]["step"] for claim in cairn["claims"]] == [2, 1, 3]
+    assert [claim["citations"][0]["step"] for claim in cairn["claims"] if claim["citations"]] == [2, 3, 1]
     assert cairn["sources"][0]["commands"][0]["safety"] == "changes state"
     assert upstream.asked[0]["stream"] is False
 
@@ -85,13 +88,14 @@ async def test_a_stream_gives_the_same_text_claim_by_claim(
     assert text_of(chunks).startswith(answer["answer"] + "\n\n---\n\nCommands of the cited steps:")
     assert (chunks[0].choices[0].delta.role, chunks[0].choices[0].delta.content) == ("assistant", "")
     pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].delta.content]
-    assert pieces[0] == "Restart the pod. [Redis, down, Step 2]"
-    assert pieces[1].startswith("\n\n```sh\n")
-    assert pieces[2].startswith("\n\nReported by events")
+    assert pieces[0] == "> *In the model's words:* Begin with the pod."
+    assert pieces[1] == "\n\n**[Redis, down, Step 2]**\n\nRestart the pod."
+    assert pieces[2].startswith("\n\n**[Redis, down, Step 3]**\n\n```sh\n")
+    assert pieces[3].startswith("\n\nReported by events")
     assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
     assert len({(chunk.id, chunk.created, chunk.model) for chunk in chunks}) == 1
     cairn = (chunks[-1].model_extra or {})["cairn"]
-    assert (cairn["mode"], len(cairn["claims"]), len(cairn["sources"])) == ("full", 3, 4)
+    assert (cairn["mode"], len(cairn["claims"]), len(cairn["sources"])) == ("full", 4, 4)
     assert all("cairn" not in (chunk.model_extra or {}) for chunk in chunks[:-1])
     assert upstream.asked[0]["stream"] is True
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import struct
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
 from cairn_answerer import rendering
-from cairn_answerer.model import CheckedClaim, Passage
-from cairn_gateway.compat.chunks import END, WAITING, ChunkWriter, paragraph
+from cairn_gateway.compat.chunks import END, WAITING, ChunkWriter
 from cairn_gateway.compat.conversation import ChatMessage, is_follow_up, question_of
 from cairn_gateway.compat.embeddings import EmbeddingsRequest, check_model, models_of, texts_of, to_embeddings
 from cairn_gateway.compat.errors import error_of
 from cairn_gateway.routes.openai_errors import OpenAIErrors
 from cairn_gateway.sse import Frame
+from cairn_shared.api.ask import Claim
 from cairn_shared.api.embedding import ModelInfo
 from cairn_shared.errors import InvalidInput
 
@@ -91,16 +90,13 @@ def test_parts_of_text_are_joined_and_others_refused() -> None:
     assert question_of(earlier).text == "redis is\nwhy?"
 
 
-def told(answer: Json, *extra: tuple[int, str]) -> list[Frame]:
-    """The answer as the answerer streams it, with `extra` events before the given places."""
-    frames = [
+def told(answer: Json) -> list[Frame]:
+    """The answer as the answerer streams it."""
+    return [
         Frame.of("sources", {"sources": answer["sources"]}),
         *(Frame.of("claim", claim) for claim in answer["claims"]),
         Frame.of("done", answer),
     ]
-    for place, event in extra:
-        frames.insert(place, Frame.of(event, {}))
-    return frames
 
 
 def written(frames: list[Frame]) -> tuple[str, list[ChatCompletionChunk], bytes]:
@@ -113,12 +109,12 @@ def written(frames: list[Frame]) -> tuple[str, list[ChatCompletionChunk], bytes]
     return text, chunks, b"".join(parts)
 
 
-def test_claims_that_rest_on_events_alone_wait_for_their_place(answer: Json) -> None:
+def test_the_parts_of_a_stream_make_up_the_answer(answer: Json) -> None:
     text, chunks, stream = written(told(answer))
     assert text == answer["answer"] + NOTES
     assert stream.endswith(END)
     assert WAITING in stream
-    assert [bool(chunk.choices[0].delta.content) for chunk in chunks] == [False, True, True, True, False]
+    assert [bool(chunk.choices[0].delta.content) for chunk in chunks] == [False, True, True, True, True, True, False]
 
 
 def test_an_answer_without_claims_comes_whole(answer: Json) -> None:
@@ -127,20 +123,13 @@ def test_an_answer_without_claims_comes_whole(answer: Json) -> None:
     assert (text, len(chunks)) == (answer["answer"] + NOTES, 3)
 
 
-@pytest.mark.parametrize("events", [[], [(2, "restart")]])
-def test_what_was_said_and_is_withdrawn_is_said_to_be(answer: Json, events: list[tuple[int, str]]) -> None:
-    better = {**answer, "answer": "Better. [Redis, down, Step 3]"}
-    text, _, _ = written(told(better, *events))
-    before, note, after = text.partition("The text above is withdrawn.")
-    assert before.startswith("Restart the pod. [Redis, down, Step 2]")
-    assert note
-    assert after.endswith("\n\nBetter. [Redis, down, Step 3]" + NOTES)
-
-
-def test_claims_that_come_again_after_a_restart_are_not_repeated(answer: Json) -> None:
+def test_what_has_its_place_before_what_was_sent_comes_with_the_whole(answer: Json) -> None:
     frames = told(answer)
-    text, _, _ = written([*frames[:2], Frame.of("restart", {}), *frames[1:]])
-    assert text == answer["answer"] + NOTES
+    del frames[2]
+    text, _, _ = written(frames)
+    before, after = text.split("**The whole answer, in the order of its runbook:**\n\n")
+    assert before.startswith("> *In the model's words:* Begin with the pod.\n\n**[Redis, down, Step 3]**")
+    assert after == answer["answer"] + NOTES
 
 
 def test_after_the_end_nothing_is_written(answer: Json) -> None:
@@ -150,42 +139,9 @@ def test_after_the_end_nothing_is_written(answer: Json) -> None:
     assert stream.count(END) == 1
 
 
-def passage(kind: str, number: int) -> Passage:
-    return Passage(
-        step_id=uuid.uuid4(),
-        document_id=uuid.uuid4(),
-        kind=kind,
-        runbook_id=f"{kind}-{number}",
-        title="A, title",
-        number=number,
-        label=str(number),
-        section="",
-        text="t",
-        version=1,
-        content_sha="c",
-    )
-
-
-def test_claims_are_written_as_the_answerer_writes_them() -> None:
-    step, event = passage("runbook", 1), passage("deployment", 2)
-    claims = [
-        CheckedClaim("Look.", (step, step)),
-        CheckedClaim("It was deployed.", (event,)),
-        CheckedClaim("```\nls\n```", (step, event)),
-    ]
-    answer: Json = {
-        "answer": rendering.answer(claims),
-        "mode": "full",
-        "claims": [claim.as_claim().model_dump(mode="json") for claim in claims],
-        "sources": [
-            {"runbook_id": item.runbook_id, "kind": item.kind, "title": "A, title", "step": item.number, "label": "1",
-             "section": "", "score": 1.0}
-            for item in (step, event)
-        ],
-    }  # fmt: skip
-    text, _, _ = written(told(answer))
-    assert text == answer["answer"]
-    assert paragraph(claims[0].as_claim()) in text
+def test_a_chat_is_written_as_the_answerer_writes(answer: Json) -> None:
+    claims = [Claim.model_validate(claim) for claim in answer["claims"]]
+    assert rendering.answer(claims) == answer["answer"]
 
 
 MODEL = ModelInfo(

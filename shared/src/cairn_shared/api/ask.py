@@ -67,6 +67,9 @@ class Command(BaseModel):
     text: str
     safety: Literal["read-only", "changes state", "destructive"]
     unfilled: Annotated[list[str], Field(description="Placeholders for which no value is known.")] = []
+    template: Annotated[
+        str | None, Field(description="As it stands in the step, where the alert's values were filled in.")
+    ] = None
 
 
 class Source(BaseModel):

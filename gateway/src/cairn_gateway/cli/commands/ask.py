@@ -95,25 +95,23 @@ class StreamScreen:
     def __init__(self) -> None:
         self._shown: list[steps.Block] = []
         self._sources: list[Json] = []
-        self._desk = steps.Desk(())
+        self._narrator = steps.Narrator(steps.Desk(()))
 
     def show(self, event: str, data: Json) -> None:
         """One event of the stream; those of a newer Cairn are skipped."""
         if event == "sources":
             self._sources = data["sources"]
-            self._desk = steps.Desk(self._sources)
+            self._narrator = steps.Narrator(steps.Desk(self._sources))
             screen.note(f"answering from {len(self._sources)} steps", style="dim")
         elif event == "claim":
-            part = steps.Block(steps.paragraph(data), self._desk.take(data))
+            part = self._narrator.block(data)
             self._shown.append(part)
             answers.show_part(part)
-        elif event == "restart":
-            self._shown.clear()
-            self._desk = steps.Desk(self._sources)
-            screen.say("(Not so: a better answer follows.)", style="yellow")
         elif event == "done":
-            told = [steps.paragraph(claim) for claim in data.get("claims", [])]
-            if told and told == [part.text for part in self._shown]:
+            told = steps.claims(data.get("claims", []), steps.Desk(data.get("sources", [])))
+            if told and [part.text for part in told] == [part.text for part in self._shown]:
                 answers.show_details(data, self._shown)
-            else:
-                answers.show(data)
+                return
+            if self._shown:
+                screen.say("(The whole answer, in the order of its runbook:)", style="yellow")
+            answers.show(data)
