@@ -41,7 +41,15 @@ def test_winners_are_sorted_so_that_locks_are_taken_in_one_order(batch: list[Par
     assert list(highest(batch)) == sorted(highest(batch))
 
 
-def test_equal_versions_are_ordered_by_event_id() -> None:
+def test_of_one_version_the_later_arrival_wins_whatever_the_ids() -> None:
+    for salt in "abcdefgh":  # ids are digests: by them alone half of these would end the other way
+        early = render(source_event("A-1", 1, salt=f"{salt}1", body="early").model_copy(update={"arrived": 7}))
+        late = render(source_event("A-1", 1, salt=f"{salt}2", body="late").model_copy(update={"arrived": 8}))
+        older = render(source_event("A-1", 0, salt=salt, body="older").model_copy(update={"arrived": 9}))
+        assert highest([late, older, early]) == highest([early, older, late]) == {late.key: late}
+
+
+def test_equal_versions_that_came_together_are_ordered_by_event_id() -> None:
     one = render(upserted(runbook("r", "one"), 1, source_id="one"))
     two = render(upserted(runbook("r", "two"), 1, source_id="two"))
     higher = max((one, two), key=lambda write: write.rank)

@@ -29,7 +29,7 @@ runbook_events = st.builds(
 )
 deletions = st.builds(deleted, st.sampled_from(["r1", "r2"]), st.integers(0, 5))
 comments = st.builds(
-    lambda part, version, body, gone: source_event(
+    lambda part, version, arrived, body, gone: source_event(
         "OPS-1",
         version,
         kind="comment" if part else "ticket",
@@ -37,9 +37,10 @@ comments = st.builds(
         salt=f"{body}{gone}",  # one id, one content
         body=body,
         deleted=gone and bool(part),
-    ),
+    ).model_copy(update={"arrived": arrived}),
     st.sampled_from(["", "c1", "c2"]),
-    st.integers(0, 4),
+    st.integers(0, 3),
+    st.integers(0, 3),
     st.sampled_from(["one", "two"]),
     st.booleans(),
 )

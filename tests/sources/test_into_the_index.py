@@ -143,11 +143,13 @@ async def test_an_alert_is_one_document_in_its_last_state_with_its_episodes(
     for day in range(3):
         for payload in (firing, resolved):
             alert = dict(payload["alerts"][0])
-            alert["startsAt"] = (NOW + timedelta(days=day)).isoformat()
+            began = NOW + timedelta(days=day)
+            alert["startsAt"] = began.isoformat()
             if payload is resolved:
-                alert["endsAt"] = (NOW + timedelta(days=day, minutes=12)).isoformat()
+                alert["endsAt"] = (began + timedelta(minutes=12)).isoformat()
             body = json.dumps({**payload, "alerts": [alert]}).encode()
-            events += alertmanager.translate(sent(body)).events
+            at = began + timedelta(minutes=13 if payload is resolved else 1)
+            events += alertmanager.translate(sent(body, at)).events
     await write(index, events, seed)
     found = await documents(pool, "alert")
     assert len(found) == 1

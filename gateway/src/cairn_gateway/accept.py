@@ -14,7 +14,7 @@ from cairn_shared import context
 from cairn_shared.clock import Clock
 from cairn_shared.crashpoints import crash_at
 from cairn_shared.errors import CairnError, TooLarge, TransientError
-from cairn_shared.events import Event
+from cairn_shared.events import Event, arrival
 from cairn_shared.logging import get_logger
 
 log = get_logger(__name__)
@@ -68,14 +68,23 @@ class Accepter:
             if (size := len(event.encode())) > self._policy.max_event_bytes:
                 limit = self._policy.max_event_bytes
                 raise TooLarge(f"an event of {size} bytes; at most {limit} are allowed", field="body")
-        left = list(events)
+        left = events = await self._stamped(events)
         if self._policy.mode == "fallback" and self._clock.monotonic() >= self._kafka_rests_until:
             left = await self._to_kafka(events)
         if left:
             await self._inbox.add(left)
             self._metrics.accepted.labels("inbox").inc(len(left))
             self._wake()
+        await self._receipts.remember({event.event_id: event.accepted_at for event in events})
         return [event.event_id for event in events]
+
+    async def _stamped(self, events: Sequence[Event]) -> list[Event]:
+        """With their place in the order of arrival: an event that is sent again keeps its first one."""
+        known = await self._receipts.recall([event.event_id for event in events])
+        return [
+            event.model_copy(update={"arrived": arrival(known.get(event.event_id, event.accepted_at), place)})
+            for place, event in enumerate(events)
+        ]
 
     async def _to_kafka(self, events: Sequence[Event]) -> list[Event]:
         """Produce; the events that Kafka did not acknowledge in time."""
@@ -89,7 +98,6 @@ class Accepter:
         if sent:
             crash_at("after_produce")
             self._metrics.accepted.labels("kafka").inc(len(sent))
-            await self._receipts.remember([event.event_id for event in sent], self._clock.now())
         return [event for event, failure in zip(events, results, strict=True) if failure is not None]
 
     async def _produce(self, event: Event, trace: str | None) -> CairnError | None:

@@ -27,7 +27,9 @@ from cairn_gateway.adapters.mongo_users import MongoUsers
 from cairn_gateway.adapters.mongo_wakeups import MongoWakeups
 from cairn_gateway.adapters.redis_limiter import LimitPolicy, RedisLimiter
 from cairn_gateway.adapters.redis_receipts import RedisReceipts
+from cairn_gateway.adapters.redis_resolves import RedisResolves
 from cairn_gateway.adapters.retriever import HttpRetriever
+from cairn_gateway.arrivals import Arrivals
 from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator, AuthPolicy
 from cairn_gateway.declared import DeclaredRepositories
@@ -212,6 +214,7 @@ async def open_gateway(
         await stack.enter_async_context(_background(leadership.run(lead), _warm_up(producer)))
         yield State(
             clock=clock,
+            arrivals=Arrivals(clock),
             store=store,
             users=users,
             executions=executions,
@@ -225,7 +228,13 @@ async def open_gateway(
             embedder=HttpEmbedder(embedder_http) if embedder_http else None,
             tools=tools,
             accepter=accepter,
-            intake=Intake(accepter, _secrets(settings), DeclaredRepositories(declarations, hosts, clock), metrics),
+            intake=Intake(
+                accepter,
+                _secrets(settings),
+                DeclaredRepositories(declarations, hosts, clock),
+                RedisResolves(cache),
+                metrics,
+            ),
             repositories=repositories,
             repository_verifier=RepositoryVerifier(declarations, store, hosts, reconciler),
             hosts=hosts,

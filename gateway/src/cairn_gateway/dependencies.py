@@ -16,6 +16,7 @@ from cairn_gateway.accept import Accepter
 from cairn_gateway.adapters.mongo_plans import MongoPlans
 from cairn_gateway.adapters.mongo_records import MongoRecords
 from cairn_gateway.adapters.mongo_users import MongoUsers
+from cairn_gateway.arrivals import Arrivals
 from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator
 from cairn_gateway.intake import Intake
@@ -37,6 +38,7 @@ class State:
     """Everything the routes use; made once, in the lifespan."""
 
     clock: Clock
+    arrivals: Arrivals
     store: RunbookStore
     users: MongoUsers
     executions: MongoRecords

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from cairn_gateway.accept import Accepter
 from cairn_gateway.metrics import Metrics
+from cairn_gateway.ports import Resolves
 from cairn_gateway.sources import alertmanager, cloud_events, github, gitlab, jira, pagerduty, signatures
 from cairn_gateway.sources.errors import Malformed, NotConfigured
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
@@ -69,10 +71,18 @@ class History:
 class Intake:
     """Takes deliveries of every source. Nothing is kept of one that is not wholly good."""
 
-    def __init__(self, accepter: Accepter, secrets: dict[str, Secrets], declared: Declared, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        accepter: Accepter,
+        secrets: dict[str, Secrets],
+        declared: Declared,
+        resolves: Resolves,
+        metrics: Metrics,
+    ) -> None:
         self._accepter = accepter
         self._secrets = secrets
         self._declared = declared
+        self._resolves = resolves
         self._metrics = metrics
 
     async def webhook(self, name: str, delivery: Delivery) -> Taken:
@@ -88,7 +98,12 @@ class Intake:
         async def translated() -> Translation:
             source.check(delivery.headers, delivery.body, self._secrets[name])
             repositories = await self._declared() if source.declared else RunbookRepositories()
-            return await _in_thread_if_big(delivery, lambda: source.translate(delivery, repositories))
+            translation = await _in_thread_if_big(delivery, lambda: source.translate(delivery, repositories))
+            if translation.tellings:
+                known = await self._resolves.recall({one.subject for one in translation.tellings if not one.over})
+                events = alertmanager.informed(translation, known, delivery.received_at)
+                translation = dataclasses.replace(translation, events=events)
+            return translation
 
         return await self._take(name, translated)
 
@@ -133,6 +148,7 @@ class Intake:
             translation = await translated()
             if translation.events:
                 await self._accepter.accept(translation.events)
+            await self._resolves.remember({one.subject: one.sender for one in translation.tellings if one.over})
             outcome = "accepted" if translation.events else "ignored"
         except CairnError as exc:
             outcome = _outcome(exc)

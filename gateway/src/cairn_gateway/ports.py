@@ -146,11 +146,21 @@ class Embedder(Protocol):
 
 
 class Receipts(Protocol):
-    """A short memory of events that went straight to Kafka. Best effort: never raises."""
+    """A short memory of when events were accepted first. Best effort: never raises."""
 
-    async def remember(self, event_ids: Collection[uuid.UUID], accepted_at: datetime) -> None: ...
+    async def remember(self, accepted: Mapping[uuid.UUID, datetime]) -> None: ...
 
     async def recall(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, datetime]: ...
+
+
+class Resolves(Protocol):
+    """Who said last of a thing that it is over. Best effort: never raises."""
+
+    async def remember(self, senders: Mapping[str, str]) -> None:
+        """The sender of each subject."""
+        ...
+
+    async def recall(self, subjects: Collection[str]) -> dict[str, str]: ...
 
 
 class KeyDirectory(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +20,7 @@ from cairn_gateway.settle import SettlePolicy, Settler
 from cairn_shared import mongo
 from cairn_shared.api.index import LedgerEntry, LedgerState
 from cairn_shared.errors import TooLarge, TransientError, Unavailable
-from cairn_shared.events import Event, SourceDocument, make_event
+from cairn_shared.events import Event, SourceDocument, decode, make_event
 
 if TYPE_CHECKING:
     from gateway.tests.edge.conftest import StillClock
@@ -33,6 +33,7 @@ class ForgetfulKafka:
 
     def __init__(self) -> None:
         self.log: list[str] = []
+        self.values: list[bytes] = []
         self.away = False
         self.slow = False
         self.tried = 0
@@ -44,6 +45,7 @@ class ForgetfulKafka:
         if self.away:
             raise Unavailable("kafka")
         self.log.append(key.decode())
+        self.values.append(value)
 
 
 class KnownLedger:
@@ -64,15 +66,15 @@ class KnownLedger:
         return {event_id: self.known[event_id] for event_id in event_ids if event_id in self.known}
 
 
-class NoReceipts:
+class KeptReceipts:
     def __init__(self) -> None:
-        self.remembered: list[uuid.UUID] = []
+        self.first: dict[uuid.UUID, datetime] = {}
 
-    async def remember(self, event_ids: Collection[uuid.UUID], accepted_at: datetime) -> None:
-        self.remembered += event_ids
+    async def remember(self, accepted: Mapping[uuid.UUID, datetime]) -> None:
+        self.first = {**accepted, **self.first}
 
     async def recall(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, datetime]:
-        return {}
+        return {event_id: self.first[event_id] for event_id in event_ids if event_id in self.first}
 
 
 class World:
@@ -81,7 +83,7 @@ class World:
     def __init__(
         self, database: mongo.Database, clock: StillClock, metrics: Metrics, mode: Literal["fallback", "always"]
     ) -> None:
-        self.clock, self.kafka, self.ledger, self.receipts = clock, ForgetfulKafka(), KnownLedger(), NoReceipts()
+        self.clock, self.kafka, self.ledger, self.receipts = clock, ForgetfulKafka(), KnownLedger(), KeptReceipts()
         self.inbox = MongoSpool(database["inbox"], clock, SpoolPolicy(timedelta(hours=1), settles=mode == "always"))
         self.relay = Relay([self.inbox], self.kafka, clock, metrics, RelayPolicy())
         self.settler = Settler(
@@ -138,7 +140,7 @@ async def test_with_a_durable_broker_events_go_straight_to_kafka(fallback: World
     assert accepted == [event("a").event_id, event("b").event_id]
     assert fallback.kafka.log == ["a", "b"]
     assert await fallback.state_of(event("a")) is None
-    assert fallback.receipts.remembered == accepted
+    assert list(fallback.receipts.first) == accepted
 
 
 @pytest.mark.parametrize("how", ["away", "slow"])
@@ -185,6 +187,18 @@ async def test_a_redelivered_event_waits_once(world: World) -> None:
     await world.accepter.accept([event("a"), event("b")])
     await world.relay.drain(term=1)
     assert sorted(world.kafka.log) == ["a", "b"]
+
+
+async def test_what_came_later_is_later_and_what_comes_again_keeps_its_place(fallback: World) -> None:
+    def at(name: str, second: float) -> Event:
+        return event(name).model_copy(update={"accepted_at": NOW + timedelta(seconds=second)})
+
+    await fallback.accepter.accept([at("first", 0), at("beside it", 0)])
+    await fallback.accepter.accept([at("second", 1)])
+    await fallback.accepter.accept([at("first", 2)])  # the sender delivers it again
+    first, beside, second, again = (decode(value) for value in fallback.kafka.values)
+    assert first.arrived < beside.arrived < second.arrived
+    assert again.arrived == first.arrived
 
 
 async def test_an_entry_is_kept_until_the_index_has_it(world: World) -> None:

@@ -107,7 +107,7 @@ def _write(
     return PartWrite(
         document_id=event.document_id(),
         part=part,
-        rank=Rank(event.version, event.event_id),
+        rank=Rank(event.version, event.arrived, event.event_id),
         kind=kind,
         source=event.source,
         external_id=event.subject,

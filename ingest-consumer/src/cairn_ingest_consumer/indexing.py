@@ -204,7 +204,7 @@ def _note(
     if written is not None and written.rank == write.rank:
         return LedgerNote(delivery, write.document_id, write.part, None)
     present = known.get(write.key)
-    same = present is not None and present.rank == write.rank
+    same = present is not None and present.rank.event_id == write.rank.event_id
     return LedgerNote(delivery, write.document_id, write.part, "searchable" if same else "superseded")
 
 

@@ -71,9 +71,13 @@ class DocumentFacts:
 
 @dataclass(frozen=True, order=True)
 class Rank:
-    """What decides between two writes of one part: the version, then the event's id."""
+    """What decides between two writes of one part: what the source says, then which came later, then the event's id.
+
+    All three are in the event, so any order of deliveries ends the same way.
+    """
 
     version: int
+    arrived: int
     event_id: uuid.UUID
 
 

@@ -2,13 +2,14 @@
 
 One record on Kafka is one `Event` as JSON. Unknown fields are ignored, so that old consumers read new
 producers. `event_id` is a UUIDv5 of the source and the source's own id: a redelivery has the same id.
-`version` orders the writes to one `(subject, part)`; equal versions are ordered by `event_id`.
+`version` orders the writes to one `(subject, part)` by what their source says; `arrived` orders those of one version,
+`event_id` those of one moment.
 """
 
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -19,6 +20,10 @@ from cairn_shared.runbooks.model import Runbook
 
 SCHEMA_VERSION = 1
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://cairn.invalid/ns")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PLACE_BITS = 11
+_LAST = 2**63 - 1
 
 TOPIC_RUNBOOKS = "cairn.runbooks.v1"
 TOPIC_EVENTS = "cairn.events.v1"
@@ -49,6 +54,15 @@ def dead_letter_topic(topic: str) -> str:
 def event_id(source: str, source_id: str) -> uuid.UUID:
     """The id of what `source` calls `source_id`; the same input always gives the same id."""
     return uuid.uuid5(NAMESPACE, f"event|{len(source)}:{source}|{source_id}")
+
+
+def arrival(moment: datetime, place: int = 0) -> int:
+    """`Event.arrived` of what reached Cairn at `moment`, as the event number `place` (from 0) of its delivery.
+
+    Microseconds since 1970, then 11 bits for the place: it grows with both and fits 63 bits until the year 2112.
+    """
+    microseconds = max(0, (moment - _EPOCH) // timedelta(microseconds=1))
+    return min(_LAST, microseconds << _PLACE_BITS | min(place, (1 << _PLACE_BITS) - 1))
 
 
 def document_id(source: str, external_id: str) -> uuid.UUID:
@@ -162,6 +176,10 @@ class Event(BaseModel):
     version: Annotated[int, Field(ge=0, lt=2**63)]
     occurred_at: AwareDatetime
     accepted_at: AwareDatetime
+    arrived: Annotated[
+        int,
+        Field(ge=0, lt=2**63, description="When it first reached Cairn and in which place (`arrival`); 0: no matter."),
+    ] = 0
     schema_version: int = SCHEMA_VERSION
     payload: dict[str, Any]
 

@@ -38,7 +38,9 @@ class Snapshot:
 async def read(connection: asyncpg.Connection[asyncpg.Record]) -> Snapshot:
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         documents = await connection.fetch("SELECT document_id FROM documents WHERE deleted")
-        parts = await connection.fetch("SELECT document_id, part, version, event_id, deleted FROM document_parts")
+        parts = await connection.fetch(
+            "SELECT document_id, part, version, arrived, event_id, deleted FROM document_parts"
+        )
         steps = await connection.fetch("SELECT document_id, part, step_number, body FROM steps")
         chunks = await connection.fetch(
             "SELECT s.document_id, s.part, s.step_number, c.text FROM chunks c JOIN steps s USING (step_id)"
@@ -56,7 +58,7 @@ async def read(connection: asyncpg.Connection[asyncpg.Record]) -> Snapshot:
         found_chunks[row["document_id"], row["part"]][row["step_number"]].append(row["text"])
     keyed = {(row["document_id"], row["part"]): row for row in parts}
     return Snapshot(
-        ranks={key: Rank(row["version"], row["event_id"]) for key, row in keyed.items()},
+        ranks={key: Rank(row["version"], row["arrived"], row["event_id"]) for key, row in keyed.items()},
         tombstones={key for key, row in keyed.items() if row["deleted"]},
         deleted={row["document_id"] for row in documents},
         steps=found_steps,

@@ -1,9 +1,11 @@
-"""`Receipts` in Redis: without it, an event that went straight to Kafka is unknown until the index has it."""
+"""`Receipts` in Redis. Without it an event that went straight to Kafka is unknown until the index has it, and one that
+is sent again counts as having come now.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from cairn_shared.redis import Client, RedisFailure
@@ -14,17 +16,17 @@ _PREFIX = "cairn:receipt:"
 class RedisReceipts:
     """Remembers for `seconds`."""
 
-    def __init__(self, client: Client, seconds: int = 3600) -> None:
+    def __init__(self, client: Client, seconds: int = 24 * 3600) -> None:
         self._client = client
         self._seconds = seconds
 
-    async def remember(self, event_ids: Collection[uuid.UUID], accepted_at: datetime) -> None:
-        if not event_ids:
+    async def remember(self, accepted: Mapping[uuid.UUID, datetime]) -> None:
+        if not accepted:
             return
         try:
             async with self._client.pipeline(transaction=False) as pipeline:
-                for event_id in event_ids:
-                    pipeline.set(f"{_PREFIX}{event_id}", accepted_at.isoformat(), ex=self._seconds)
+                for event_id, accepted_at in accepted.items():
+                    pipeline.set(f"{_PREFIX}{event_id}", accepted_at.isoformat(), ex=self._seconds, nx=True)
                 await pipeline.execute()
         except RedisFailure:
             return

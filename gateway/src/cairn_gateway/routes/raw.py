@@ -26,7 +26,8 @@ class Accepted(BaseModel):
 
 async def _delivery(request: Request, state: Gateway) -> Delivery:
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.headers.raw}
-    return Delivery(headers, await request.body(), state.clock.now())
+    body = await request.body()
+    return Delivery(headers, body, state.arrivals.now(), request.client.host if request.client else "")
 
 
 RawDelivery = Annotated[Delivery, Depends(_delivery)]

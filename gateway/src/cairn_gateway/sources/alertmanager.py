@@ -1,21 +1,28 @@
 """Alertmanager's webhook, version 4 (prometheus.io, "Alerting / Configuration", `webhook_config`).
 
 One document per alert (its fingerprint), which says what the alert is and whether it fires; one part per episode
-(its `startsAt`) that only counts. A group is sent again and again while it fires: an unchanged alert is the same
-event every time.
+(its `startsAt`) that only counts.
+
+What orders its states is when they reached us. Nothing in a payload does: `startsAt` stays the same while annotations
+change, stays the same when an alert that Alertmanager had timed out fires again, and moves back when another replica of
+Prometheus had seen it earlier. One Alertmanager sends one state after the other, so the order of arrival is its own.
+But of several in a cluster, one may repeat "firing" when another has said "resolved" (prometheus/alertmanager#2768),
+at most its wait for its peers later. So "firing" speaks for `STALE` ago, but never for before the alert began, unless
+it comes from the very sender that said "resolved" last: that one knows.
 """
 
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
 import orjson
 from pydantic import Field, StringConstraints
 
 from cairn_gateway.sources.incoming import Incoming, Texts, Time, parse
-from cairn_gateway.sources.model import Delivery, Translation
+from cairn_gateway.sources.model import Delivery, Telling, Translation
 from cairn_shared.documents import text
 from cairn_shared.documents.build import document_event
 from cairn_shared.documents.references import references
@@ -25,6 +32,8 @@ from cairn_shared.events import Event, SourceDocument
 
 SOURCE = "alertmanager"
 _SERVICE_LABELS = ("service", "app", "app_kubernetes_io_name", "deployment", "job", "namespace")
+STALE = timedelta(seconds=60)
+"""How late another member of a cluster may still say "firing": `peer_timeout` (15 s) for each that is before it."""
 _NEVER = datetime(1971, 1, 1, tzinfo=UTC)
 
 
@@ -52,6 +61,7 @@ class Payload(Incoming):
     version: str = "4"
     alerts: list[Alert]
     receiver: str | None = None
+    groupKey: str | None = None  # noqa: N815 - Alertmanager's name
     externalURL: str | None = None  # noqa: N815 - Alertmanager's name
     truncatedAlerts: int = 0  # noqa: N815 - Alertmanager's name
 
@@ -71,7 +81,18 @@ def translate(delivery: Delivery) -> Translation:
         notes.append(f"{payload.truncatedAlerts} alerts were cut off by `max_alerts` of the receiver")
     if not events:
         return Translation(ignored="no alerts in it", notes=notes)
-    return Translation(events, notes=notes)
+    sender = _digest([delivery.peer, payload.externalURL, payload.receiver, payload.groupKey])[:24]
+    tellings = tuple(Telling(alert.key(), sender, over=alert.status == "resolved") for alert in payload.alerts)
+    return Translation(events, notes=notes, tellings=tellings)
+
+
+def informed(translation: Translation, resolved_by: Mapping[str, str], received_at: datetime) -> list[Event]:
+    """The events, given who said last that which alert is over: "firing" from that sender is no stale repeat."""
+    known = {one.subject for one in translation.tellings if resolved_by.get(one.subject) == one.sender}
+    return [
+        event.model_copy(update={"version": microseconds(received_at)}) if event.subject in known else event
+        for event in translation.events
+    ]
 
 
 def _events(alert: Alert, payload: Payload, delivery: Delivery) -> list[Event]:
@@ -80,8 +101,8 @@ def _events(alert: Alert, payload: Payload, delivery: Delivery) -> list[Event]:
     ended = alert.ended()
     episode = f"episode-{starts}"
     state = _state(alert, name, payload)
-    # What is the same in every repetition makes the id, so the repetitions are one event.
-    sent = hashlib.sha256(orjson.dumps([alert.model_dump(mode="json"), payload.externalURL])).hexdigest()
+    # A state can come back, and then it is news: the moment of arrival belongs to what is said.
+    sent = _digest([alert.model_dump(mode="json"), payload.externalURL, delivery.received_at.isoformat()])
     documents = {
         "": state,
         # No text of its own: a flapping alert must not fill the index with copies of itself.
@@ -103,12 +124,22 @@ def _events(alert: Alert, payload: Payload, delivery: Delivery) -> list[Event]:
             source=SOURCE,
             source_id=f"{key}|{part}|{sent}",
             subject=key,
-            version=starts + (1 if alert.status == "resolved" else 0),
+            version=microseconds(_speaks_for(alert, delivery.received_at)),
             occurred_at=alert.startsAt,
             accepted_at=delivery.received_at,
         )
         for part, document in documents.items()
     ]
+
+
+def _speaks_for(alert: Alert, received_at: datetime) -> datetime:
+    if alert.status == "resolved":
+        return received_at
+    return max(min(alert.startsAt, received_at), received_at - STALE)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(orjson.dumps(value)).hexdigest()
 
 
 def _state(alert: Alert, name: str, payload: Payload) -> SourceDocument:

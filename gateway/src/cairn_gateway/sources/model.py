@@ -18,6 +18,8 @@ class Delivery:
     headers: Mapping[str, str]
     body: bytes
     received_at: datetime
+    peer: str = ""
+    """The address that it came from."""
 
     def header(self, name: str) -> str:
         """The header `name` (lower case), or the empty string."""
@@ -35,6 +37,15 @@ class Delivery:
 
 
 @dataclass(frozen=True)
+class Telling:
+    """That `sender` said of `subject` whether it is over; a sender's own words come one after the other."""
+
+    subject: str
+    sender: str
+    over: bool
+
+
+@dataclass(frozen=True)
 class Translation:
     """What a delivery became. `ignored` says why when nothing came of it; `notes` are for the operator."""
 
@@ -43,6 +54,7 @@ class Translation:
     notes: list[str] = field(default_factory=list)
     cut: Literal["fetched", "left"] | None = None
     """What becomes of commits that the sender did not list."""
+    tellings: tuple[Telling, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from cairn_ingest_consumer.model import MAIN_PART, PIPELINE, PreparedPart
 from cairn_shared.searchable import TSVECTOR, searchable
 
 KNOWN_PARTS = """
-SELECT p.document_id, p.part, p.version, p.event_id, p.pipeline, p.content_sha, p.deleted
+SELECT p.document_id, p.part, p.version, p.arrived, p.event_id, p.pipeline, p.content_sha, p.deleted
 FROM unnest($1::uuid[], $2::text[]) AS k(document_id, part) JOIN document_parts p USING (document_id, part)
 """
 
@@ -33,21 +33,21 @@ ON CONFLICT DO NOTHING
 
 LOCK = "SELECT document_id FROM documents WHERE document_id = ANY($1::uuid[]) ORDER BY document_id FOR UPDATE"
 
-# The guard. Event ids break ties, so that any order of delivery ends the same way.
+# The guard. What came later breaks ties, then the event's id: all in the event, so any order of delivery ends the same.
 CLAIM = """
 INSERT INTO document_parts AS p
-    (document_id, part, version, event_id, pipeline, content_sha, deleted, count, first_seen, last_seen)
-SELECT document_id, part, version, event_id, pipeline, content_sha, deleted, count, first_seen, last_seen
+    (document_id, part, version, arrived, event_id, pipeline, content_sha, deleted, count, first_seen, last_seen)
+SELECT document_id, part, version, arrived, event_id, pipeline, content_sha, deleted, count, first_seen, last_seen
 FROM jsonb_to_recordset($1::jsonb) AS r(
-    document_id uuid, part text, version bigint, event_id uuid, pipeline text, content_sha text, deleted boolean,
-    count bigint, first_seen timestamptz, last_seen timestamptz)
+    document_id uuid, part text, version bigint, arrived bigint, event_id uuid, pipeline text, content_sha text,
+    deleted boolean, count bigint, first_seen timestamptz, last_seen timestamptz)
 ORDER BY document_id, part
 ON CONFLICT (document_id, part) DO UPDATE SET
-    version = excluded.version, event_id = excluded.event_id, pipeline = excluded.pipeline,
+    version = excluded.version, arrived = excluded.arrived, event_id = excluded.event_id, pipeline = excluded.pipeline,
     content_sha = excluded.content_sha, deleted = excluded.deleted, count = excluded.count,
     first_seen = excluded.first_seen, last_seen = excluded.last_seen
-WHERE (excluded.version, excluded.event_id) > (p.version, p.event_id)
-   OR ((excluded.version, excluded.event_id) = (p.version, p.event_id)
+WHERE (excluded.version, excluded.arrived, excluded.event_id) > (p.version, p.arrived, p.event_id)
+   OR ((excluded.version, excluded.arrived, excluded.event_id) = (p.version, p.arrived, p.event_id)
        AND excluded.pipeline COLLATE "C" > p.pipeline COLLATE "C")
 RETURNING document_id, part
 """
@@ -63,12 +63,13 @@ UPDATE documents d SET
     content_sha = CASE WHEN r.main THEN r.content_sha ELSE d.content_sha END,
     deleted = CASE WHEN r.main THEN r.deleted ELSE d.deleted END
 FROM jsonb_to_recordset($1::jsonb) AS r(
-    document_id uuid, main boolean, event_id uuid, kind text, title text, service text, severity text, owner text,
-    status text, tags text[], alerts text[], links text[], labels jsonb, path text, commit_sha text, blob_sha text,
-    url text, version bigint, content_sha text, deleted boolean, occurred_at timestamptz, accepted_at timestamptz)
+    document_id uuid, main boolean, arrived bigint, event_id uuid, kind text, title text, service text, severity text,
+    owner text, status text, tags text[], alerts text[], links text[], labels jsonb, path text, commit_sha text,
+    blob_sha text, url text, version bigint, content_sha text, deleted boolean, occurred_at timestamptz,
+    accepted_at timestamptz)
 WHERE d.document_id = r.document_id AND r.main = $2 AND (r.main OR (d.version = -1 AND NOT EXISTS (
     SELECT FROM document_parts p
-    WHERE p.document_id = r.document_id AND (p.version, p.event_id) > (r.version, r.event_id))))
+    WHERE p.document_id = r.document_id AND (p.version, p.arrived, p.event_id) > (r.version, r.arrived, r.event_id))))
 """
 
 TOUCH = "UPDATE documents SET indexed_at = now() WHERE document_id = ANY($1::uuid[]) AND indexed_at <> now()"
@@ -154,6 +155,7 @@ def part_rows(parts: Iterable[PreparedPart]) -> str:
             "document_id": part.write.document_id,
             "part": part.write.part,
             "version": part.write.rank.version,
+            "arrived": part.write.rank.arrived,
             "event_id": part.write.rank.event_id,
             "pipeline": PIPELINE,
             "content_sha": part.write.content_sha,
@@ -172,6 +174,7 @@ def document_rows(parts: Iterable[PreparedPart]) -> str:
         {
             "document_id": part.write.document_id,
             "main": part.write.part == MAIN_PART,
+            "arrived": part.write.rank.arrived,
             "event_id": part.write.rank.event_id,
             "version": part.write.rank.version,
             "kind": part.write.kind,

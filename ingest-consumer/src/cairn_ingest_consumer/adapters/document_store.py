@@ -110,7 +110,11 @@ class _Write:
             same = {key for key, part in self._parts.items() if key in before and before[key].rank == part.write.rank}
         else:
             same = set()
-        outcomes = {_event_id(note): _outcome(note, won, same) for note in notes}
+        outcomes: dict[uuid.UUID, Outcome] = {}
+        for note in notes:
+            # The same event can have come twice, at two times: it is searchable when either of them is.
+            if outcomes.get(_event_id(note)) != "searchable":
+                outcomes[_event_id(note)] = _outcome(note, won, same)
         await settle(self._connection, _entries(notes, outcomes))
         return WriteResult(outcomes, epoch_grew, written)
 
@@ -206,7 +210,7 @@ async def _known_parts(connection: Connection | Pool, keys: Iterable[Register]) 
     rows = await connection.fetch(sql.KNOWN_PARTS, [key[0] for key in pairs], [key[1] for key in pairs])
     return {
         (row["document_id"], row["part"]): KnownPart(
-            Rank(row["version"], row["event_id"]), row["pipeline"], row["content_sha"], row["deleted"]
+            Rank(row["version"], row["arrived"], row["event_id"]), row["pipeline"], row["content_sha"], row["deleted"]
         )
         for row in rows
     }

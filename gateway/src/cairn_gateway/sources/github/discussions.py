@@ -22,8 +22,9 @@ from cairn_shared.documents.references import references
 from cairn_shared.documents.times import version
 from cairn_shared.events import Event, EventType, SourceDocument
 
-# GitHub's times are whole seconds; within one, an action further down this list describes a later state.
-_RANKS = {"opened": 0, "created": 0, "submitted": 0, "closed": 6, "reopened": 6, "dismissed": 6, "deleted": 9}
+# GitHub's times are whole seconds. Within one, what is born comes first and what is deleted last; every other delivery
+# holds the whole state of its moment, so the one that reached us later is the later state.
+_RANKS = {"opened": 0, "created": 0, "submitted": 0, "deleted": 9, "transferred": 9}
 _GONE = frozenset({"deleted", "transferred"})
 
 

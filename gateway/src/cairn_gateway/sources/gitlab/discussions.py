@@ -10,7 +10,8 @@ from cairn_shared.documents.references import references
 from cairn_shared.documents.times import version
 from cairn_shared.events import EventType, SourceDocument
 
-_RANKS = {"open": 0, "close": 6, "merge": 7, "reopen": 6}
+_RANKS = {"open": 0}
+"""Times are whole seconds: within one the first state is known, the others come in the order of their arrival."""
 _CONFIDENTIAL = Translation(ignored="confidential")
 
 

@@ -65,8 +65,8 @@ def _events(template: Template, batch: str, delivery: Delivery) -> list[Event]:
     last = template.last_seen or delivery.received_at
     identity = template.id()
     subject = f"{template.service or 'unknown'}/{identity}"
-    # What a template is changes little, so it is written once in a while. Of several writers in one interval the
-    # highest event id wins, whatever their order.
+    # What a template is changes little, so it is written once in a while. Of several descriptions in one interval the
+    # highest digest wins, whatever their order: the last one would be written, and embedded, with every batch.
     described = _description(template)
     digest = hashlib.sha256(orjson.dumps(described.model_dump(mode="json"))).hexdigest()[:24]
     bucket = microseconds(last) // _REFRESH * _REFRESH
@@ -91,7 +91,7 @@ def _events(template: Template, batch: str, delivery: Delivery) -> list[Event]:
             accepted_at=delivery.received_at,
         )
         for document, source_id, version in (
-            (described, f"template|{bucket}|{digest}", bucket),
+            (described, f"template|{bucket}|{digest}", bucket + int(digest[:12], 16) % _REFRESH),
             (counted, f"batch|{batch}", microseconds(last)),
         )
     ]
