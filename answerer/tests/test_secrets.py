@@ -24,8 +24,19 @@ SHA = "3f9d0682b1a4c5d6e7f8091a2b3c4d5e6f708192"
 @pytest.mark.usefixtures("index")
 @pytest.mark.parametrize("refine", [False, True])
 async def test_a_secret_in_the_question_stays_here(
-    make_settings: Settings, model: ScriptedModel, redis_url: str, capfd: pytest.CaptureFixture[str], *, refine: bool
+    make_settings: Settings,
+    retriever: FakeRetriever,
+    model: ScriptedModel,
+    redis_url: str,
+    *,
+    capfd: pytest.CaptureFixture[str],
+    refine: bool,
 ) -> None:
+    if refine:  # the question as asked is refused, its rewriting, which the model answers with, is not
+        hits = (make_hit(1), make_hit(2))
+        unsure = make_search(*hits, enough=False)
+        unsure.gate.confidence = 0.3
+        retriever.answer = lambda asked: unsure if SHA in asked.query else make_search(*hits)
     async with serving(create_app(make_settings(llm_refine=refine, llm_refine_timeout=5.0))) as url:
         answer = await post(url, f"Push of {SHA} with {TOKEN} fails on the replica")
     assert len(model.calls) == 1 + refine

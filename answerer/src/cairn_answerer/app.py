@@ -24,7 +24,9 @@ from cairn_answerer.dependencies import State
 from cairn_answerer.dialects import Experience
 from cairn_answerer.gathering import Gatherer
 from cairn_answerer.metrics import Metrics
+from cairn_answerer.ports import Retriever
 from cairn_answerer.refine import Refiner
+from cairn_answerer.refined_search import RefinedRetriever
 from cairn_answerer.responses import Lifetimes
 from cairn_answerer.routes import router
 from cairn_answerer.settings import AnswererSettings
@@ -57,7 +59,8 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
             client = await stack.enter_async_context(open_client(settings.retriever_url, settings.retriever_timeout))
             corpus = PostgresCorpus(pool, clock)
             readiness.register("postgres", corpus.ping)
-            writer, refiner = None, None
+            retriever: Retriever = HttpRetriever(client)
+            writer = None
             if settings.llm_endpoint:
                 model, circuit, endpoint = await _model(settings, redis, clock, metrics, stack)
                 writer = writing.Writer(
@@ -72,12 +75,22 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
                     budget=settings.llm_context_characters,
                 )
                 if settings.llm_refine:
-                    refiner = Refiner(endpoint, circuit, settings.llm_refine_timeout)
+                    rewriter = Refiner(
+                        endpoint,
+                        circuit,
+                        RedisAnswers(redis),
+                        model=_digest(settings.llm_endpoint, settings.llm_model or ""),
+                        seconds=settings.llm_refine_timeout,
+                        nonce=lambda: secrets.token_hex(8),
+                    )
+                    retriever = RefinedRetriever(
+                        retriever, rewriter, lambda outcome: metrics.refinements.labels(outcome).inc()
+                    )
             answers = cache.AnswerCache(RedisAnswers(redis), corpus, metrics, random.SystemRandom().uniform)
             flight_policy = flights.Policy(lease=settings.flight_lease)
             app.state.services = State(
                 answerer=pipeline.Answerer(
-                    gatherer=Gatherer(HttpRetriever(client), corpus, refiner),
+                    gatherer=Gatherer(retriever, corpus),
                     writer=writer,
                     corpus=corpus,
                     answers=answers,

@@ -11,7 +11,6 @@ from cairn_answerer.gates import enough
 from cairn_answerer.model import Passage
 from cairn_answerer.named import may_name_others, named_before
 from cairn_answerer.ports import Corpus, Retriever
-from cairn_answerer.refine import Refiner
 from cairn_shared.api.ask import AskRequest
 from cairn_shared.api.search import SearchRequest, SearchResponse
 from cairn_shared.errors import TransientError
@@ -40,10 +39,9 @@ class Gathered:
 class Gatherer:
     """Searches, and reads the steps around the best hit."""
 
-    def __init__(self, retriever: Retriever, corpus: Corpus, refiner: Refiner | None) -> None:
+    def __init__(self, retriever: Retriever, corpus: Corpus) -> None:
         self._retriever = retriever
         self._corpus = corpus
-        self._refiner = refiner
 
     async def gather(self, request: AskRequest, seconds: float) -> Gathered:
         """What there is to answer from; the search takes at most `seconds`.
@@ -52,26 +50,21 @@ class Gatherer:
             TransientError: the retriever is away.
             InvalidInput: it refuses the request.
         """
-        refined, missing = await self._refiner.refine(request.question) if self._refiner else (None, False)
         search = await self._retriever.search(
-            SearchRequest(
-                query=request.question, k=request.k, filters=request.filters, alert=request.alert, extra_query=refined
-            ),
-            seconds,
+            SearchRequest(query=request.question, k=request.k, filters=request.filters, alert=request.alert), seconds
         )
         hits = [Passage.of(hit) for hit in search.results]
         if not enough(search):
-            complete = not (search.degraded or missing)
-            return Gathered((), Excerpts(()), False, _keyword(search), complete, nearest=tuple(hits))
+            return Gathered((), Excerpts(()), False, _keyword(search), not search.degraded, nearest=tuple(hits))
         best = excerpts.best_document(hits)
         if best is None:
             shown = excerpts.events(hits)
-            return Gathered(tuple(hits), shown, True, _keyword(search), not missing)
+            return Gathered(tuple(hits), shown, True, _keyword(search), True)
         own = [hit for hit in hits if hit.document_id == best.document_id]
         steps, whole = await self._steps(best, own)
         shown = excerpts.procedure(steps)
         others = [hit for hit in hits if hit.document_id != best.document_id]
-        return Gathered((*shown.passages, *others), shown, True, _keyword(search), whole and not missing)
+        return Gathered((*shown.passages, *others), shown, True, _keyword(search), whole)
 
     async def with_named(self, gathered: Gathered) -> Gathered:
         """With the steps that those gathered name as done before, where they were not gathered themselves."""

@@ -31,6 +31,12 @@ class Metrics:
         self.dropped_claims = Counter(
             "cairn_claims_dropped_total", "Parts of plans left out.", ["fault"], registry=registry
         )
+        # Questions that the gate refused, where a model may rewrite them: accepted (found by the rewriting), rejected
+        # (that found nothing either), none (the model sees no page that fits), failed (no rewriting in time), hopeless
+        # (too far from any page to ask the model).
+        self.refinements = Counter(
+            "cairn_refinements_total", "Refused questions and their rewriting.", ["outcome"], registry=registry
+        )
         # Whole requests.
         self.request_seconds = Histogram(
             "cairn_request_seconds", "Duration of an answer.", ["outcome"], registry=registry, buckets=_FAST

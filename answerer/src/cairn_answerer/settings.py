@@ -53,8 +53,11 @@ class AnswererSettings(ServiceSettings, PostgresSettings, RedisSettings, Retriev
     llm_temperature: Annotated[float, Field(ge=0, le=2)] = 0.1
     llm_attempts: Annotated[int, Field(ge=1, le=10, description="Calls for one answer when the model fails.")] = 3
     llm_context_characters: Annotated[int, Field(ge=1000, description="Most step text in one prompt.")] = 24_000
-    llm_refine: Annotated[bool, Field(description="Let the model add a second search query.")] = False
-    llm_refine_timeout: Annotated[float, Field(gt=0, description="Seconds that this may take.")] = 0.8
+    llm_refine: Annotated[
+        bool,
+        Field(description="Where a question is about to be refused, let the model rewrite it for a second search."),
+    ] = True
+    llm_refine_timeout: Annotated[float, Field(gt=0, description="Seconds that the model may take for it.")] = 2.0
 
     circuit_failures: Annotated[int, Field(ge=1, description="Failed answers in a row that open the circuit.")] = 5
     circuit_open_seconds: Annotated[float, Field(gt=0, description="How long it stays open before one probe.")] = 30.0

@@ -22,7 +22,9 @@ from cairn_answerer.bulkhead import Room
 from cairn_answerer.dialects import Experience
 from cairn_answerer.gathering import Gatherer
 from cairn_answerer.metrics import Metrics
+from cairn_answerer.ports import Retriever
 from cairn_answerer.refine import Refiner
+from cairn_answerer.refined_search import RefinedRetriever
 from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.http import open_client
 from cairn_shared.retry import Backoff
@@ -109,6 +111,8 @@ class Bench:
     store: MemoryStore
     clients: AsyncExitStack
     clock: Clock = field(default_factory=SystemClock)
+    refined: list[str] = field(default_factory=list)
+    """What became of each refused question."""
 
     async def answerer(
         self,
@@ -126,7 +130,9 @@ class Bench:
     ) -> pipeline.Answerer:
         """One replica; several may share the stores."""
         metrics = Metrics(CollectorRegistry())
-        writer, refiner = None, None
+        search = await self.clients.enter_async_context(open_client(self.retriever.url, 2.0))
+        found: Retriever = HttpRetriever(search)
+        writer = None
         if self.model is not None:
             client = await self.clients.enter_async_context(open_client(f"{self.model.url}/v1/", attempt))
             endpoint = OpenAIModel(
@@ -153,10 +159,10 @@ class Bench:
                 budget=24_000,
             )
             if refine is not None:
-                refiner = Refiner(endpoint, circuit, refine)
-        search = await self.clients.enter_async_context(open_client(self.retriever.url, 2.0))
+                rewriter = Refiner(endpoint, circuit, self.store, model="m", seconds=refine, nonce=lambda: "5eed")
+                found = RefinedRetriever(found, rewriter, self.refined.append)
         return pipeline.Answerer(
-            gatherer=Gatherer(HttpRetriever(search), self.corpus, refiner),
+            gatherer=Gatherer(found, self.corpus),
             writer=writer,
             corpus=self.corpus,
             answers=cache.AnswerCache(self.store, self.corpus, metrics, lambda low, high: (low + high) / 2),
