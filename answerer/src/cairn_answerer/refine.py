@@ -18,7 +18,7 @@ from cairn_answerer.breaker import Circuit, State
 from cairn_answerer.cache import normalised
 from cairn_answerer.cleaning import squeezed, visible
 from cairn_answerer.errors import ModelFailure
-from cairn_answerer.injection import withhold
+from cairn_answerer.injection import WITHHELD, speaks_to_the_model
 from cairn_answerer.ports import AnswerStore, Message
 from cairn_answerer.resilience import ChatEndpoint
 from cairn_shared.redaction import redact
@@ -109,7 +109,8 @@ class Refiner:
 
 def _messages(question: str, titles: Sequence[str], nonce: str) -> list[Message]:
     begin, end = f"<<<DATA {nonce}>>>", f"<<<END {nonce}>>>"
-    listed = "\n".join(f"- {_shown(title, MAX_TITLE)}" for title in titles)
+    shown = [_shown(title, MAX_TITLE) for title in titles]
+    listed = "\n".join(f"- {WITHHELD if speaks_to_the_model(title) else title}" for title in shown)
     asked = _shown(redact(question), MAX_QUESTION)
     return [
         Message("system", _RULES.format(begin=begin, end=end)),
@@ -118,8 +119,8 @@ def _messages(question: str, titles: Sequence[str], nonce: str) -> list[Message]
 
 
 def _shown(text: str, most: int) -> str:
-    """One line in which nothing looks like our delimiters or speaks to a model."""
-    return _DELIMITER_LIKE.sub(lambda match: " ".join(match[0]), squeezed(withhold(visible(text))))[:most]
+    """One line in which nothing looks like our delimiters."""
+    return _DELIMITER_LIKE.sub(lambda match: " ".join(match[0]), squeezed(visible(text)))[:most]
 
 
 def _query(written: str) -> str | None:
