@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from answerer_corpus import STEPS, make_passage
 
-from cairn_answerer.leads import admitted
+from cairn_answerer.leads import Known, admitted
 from cairn_answerer.model import Chosen, Passage
 from cairn_answerer.named import may_name_others, named_before
 from cairn_answerer.selection import Told, arranged
@@ -144,10 +144,10 @@ LEADS = "Set `max_wal` to 200GB on the standby of Orders, then wait 5 minutes. R
 
 @pytest.mark.parametrize(
     "lead",
-    ["First see how far it is.", "Wait 5 minutes.", "It is about `max_wal` and Orders.", "まず確認する", "Zuerst warten", "See /var/lib/pg."],
+    ["First see how far it is.", "Not more than 5 minutes.", "It is about `max_wal`.", "まず確認する", "Zuerst warten", "See /var/lib/pg."],
 )  # fmt: skip
 def test_a_lead_that_says_nothing_of_its_own_is_shown(lead: str) -> None:
-    assert admitted(lead, LEADS, f"{LEADS} first it see zuerst") == lead
+    assert admitted(lead, LEADS, Known("first it see zuerst not", (LEADS,))) == lead
 
 
 @pytest.mark.parametrize(
@@ -160,13 +160,28 @@ def test_a_lead_that_says_nothing_of_its_own_is_shown(lead: str) -> None:
     ],
 )  # fmt: skip
 def test_a_lead_with_something_to_type_measure_or_look_up_is_left_out(lead: str) -> None:
-    assert admitted(lead, LEADS, f"{LEADS} then it wait use ask see set restart stop") == ""
+    assert admitted(lead, LEADS, Known("then it wait use ask see set restart stop")) == ""
+
+
+@pytest.mark.parametrize(
+    ("lead", "shown"),
+    [
+        ("Drop the slot while the standby needs it.", ""),
+        ("The standby needs the slot", ""),
+        ("You may well want to see first whether anybody still needs it", "You may well want to see first whether anybody still needs it"),
+        ("予備機が要るスロットを消す", ""),
+        ("まず様子を見る", "まず様子を見る"),
+    ],
+)  # fmt: skip
+def test_a_lead_that_says_again_what_a_step_says_is_left_out(lead: str, shown: str) -> None:
+    step = "Do not drop the slot while the standby needs it. 予備機が要るスロットを消すな。"
+    assert admitted(lead, "Something else.", Known("you want may see", (step, "Other."))) == shown
 
 
 def test_leads_stand_before_their_step_and_are_left_out_alone() -> None:
     first, second = make_passage(1), make_passage(2)
     entries = [chosen(first, 0, lead="begin here"), chosen(second, 0, lead="Drop 7 slots")]
-    parts, left_out = arranged(entries, [], lead="two things", known="")
+    parts, left_out = arranged(entries, [], lead="two things")
     assert [(part.claim.origin, part.claim.text) for part in parts] == [
         ("model", "two things"),
         ("model", "begin here"),

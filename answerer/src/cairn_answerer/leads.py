@@ -1,7 +1,8 @@
 """Leads: the model's own words before what it chose. Never verified, so they may say little that could be acted on.
 
 A lead is one short line. A word in it that could be typed, measured or looked up (a command, flag, path, number,
-identifier, name) must stand in the units that it introduces; else the lead is left out, alone.
+identifier, name) must stand in the units that it introduces; else the lead is left out, alone. So is one that says
+again what a step says: the step says it better, and a lie about a step is made of the step's words.
 """
 
 from __future__ import annotations
@@ -9,30 +10,64 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 from cairn_answerer.safety import KNOWN_PROGRAMS
 
 MAX_LEAD = 200
+MAX_RESTATED = 0.6
+"""Share of a lead's words, beside what could be typed, that one step may have. Of 43 subtle lies about public and demo runbooks written as leads, 32
+hold nothing that could be typed; their share is .85 and more, that of 53 such true sentences .64 and more.
+"""
+
+_WORD = re.compile(r"\w+")
+_UNSPACED = "\u2e80"
 _ACTIVE = re.compile(r"!?\[[^\]]*\]\(|<[/!?A-Za-z]|[a-z][a-z0-9+.-]*://|www\.", re.IGNORECASE)
 _EDGE = "\"'“”‘’„«»()[]{}*_`,;:!?…。、，：；！？「」"
 _PLAIN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
-def admitted(lead: str, introduced: str, known: str) -> str:
-    """The lead as it may be shown, or nothing.
+@dataclass(frozen=True)
+class Known:
+    """What the request is about: the question, and the texts that the model was shown."""
 
-    Args:
-        lead: the model's words.
-        introduced: the text that they introduce.
-        known: all text that the request has shown or asked: a capital at the beginning of a sentence is no name
-            where the word stands there in small letters.
-    """
-    text = " ".join(lead.split())
+    question: str = ""
+    shown: tuple[str, ...] = ()
+
+    @cached_property
+    def whole(self) -> str:
+        """All of it. A capital that begins a sentence is no name where the word stands here in small letters."""
+        return "\n".join([self.question, *self.shown])
+
+    @cached_property
+    def words(self) -> tuple[frozenset[str], ...]:
+        """The words of each text shown."""
+        return tuple(frozenset(_words(text)) for text in self.shown)
+
+
+def admitted(lead: str, introduced: str, known: Known) -> str:
+    """The lead, which introduces the text `introduced`, as it may be shown; or nothing."""
+    text = lead = " ".join(lead.split())
     if not text or len(text) > MAX_LEAD or not text.isprintable() or unicodedata.normalize("NFKC", text) != text:
         return ""
-    if _ACTIVE.search(text) or any(not _stands_in(word, introduced) for word in _telling(text, known)):
+    telling = list(_telling(text, known.whole))
+    if _ACTIVE.search(text) or any(not _stands_in(word, introduced) for word in telling):
         return ""
-    return text
+    for word in telling:
+        text = text.replace(word, " ")
+    said = _words(text)
+    restated = any(sum(word in words for word in said) >= MAX_RESTATED * len(said) for words in known.words)
+    return "" if restated else lead
+
+
+def _words(text: str) -> list[str]:
+    """Folded; pairs of letters where a script has no space between words."""
+    found: list[str] = []
+    for word in _WORD.findall(text.casefold()):
+        pairs = len(word) > 1 and word[0] >= _UNSPACED
+        found.extend([word[at : at + 2] for at in range(len(word) - 1)] if pairs else [word])
+    return found
 
 
 def _telling(text: str, known: str) -> Iterator[str]:

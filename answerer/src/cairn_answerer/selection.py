@@ -18,12 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cairn_answerer.commands import commands
-from cairn_answerer.leads import admitted
+from cairn_answerer.leads import Known, admitted
 from cairn_answerer.model import Chosen, Passage
 from cairn_answerer.named import named_before
 from cairn_answerer.safety import READ_ONLY
 from cairn_answerer.units import runs, units_of, with_needs
 from cairn_shared.api.ask import Claim
+
+NOTHING = Known()
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Told:
 
 
 def arranged(
-    chosen: Sequence[Chosen], pool: Sequence[Passage], *, lead: str = "", known: str = ""
+    chosen: Sequence[Chosen], pool: Sequence[Passage], *, lead: str = "", known: Known = NOTHING
 ) -> tuple[list[Told], int]:
     """(the parts of the answer in order, how many leads were left out).
 
@@ -43,7 +45,7 @@ def arranged(
         chosen: what the model chose, as it came.
         pool: all passages of the request: where steps that others name are found.
         lead: the model's words at the top; empty for none.
-        known: all text that the request has shown or asked (see `leads.admitted`).
+        known: what was shown and asked, to judge leads by.
     """
     entries = _in_order(_with_named([_completed(entry) for entry in _merged(chosen)], pool))
     parts: list[Told] = []

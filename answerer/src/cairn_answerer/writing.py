@@ -10,6 +10,7 @@ from cairn_answerer.bulkhead import Bulkhead, Room
 from cairn_answerer.deadline import Deadline
 from cairn_answerer.errors import BadOutput, ModelBusy, ModelFailure, Reason, RetryableFailure
 from cairn_answerer.flights import Publish
+from cairn_answerer.leads import Known
 from cairn_answerer.metrics import Metrics
 from cairn_answerer.model import Chosen, ClaimReleased, Passage, Pick, Shown
 from cairn_answerer.plans import MAX_ITEMS, MAX_OUTPUT, PlanReader, parse
@@ -144,7 +145,7 @@ class _Desk:
         self._shown = {item.key: item for item in shown}
         self._by_marker = {item.passage.marker.strip("[]").lower(): item for item in shown}
         self._pool = pool
-        self._known = "\n".join([question, *(item.passage.text for item in shown)])
+        self._known = Known(question, tuple(item.passage.text for item in shown))
         self._publish = publish
         self._metrics = metrics
         self._leads = leads
