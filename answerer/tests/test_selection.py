@@ -147,7 +147,7 @@ LEADS = "Set `max_wal` to 200GB on the standby of Orders, then wait 5 minutes. R
     ["First see how far it is.", "Not more than 5 minutes.", "It is about `max_wal`.", "まず確認する", "Zuerst warten", "See /var/lib/pg."],
 )  # fmt: skip
 def test_a_lead_that_says_nothing_of_its_own_is_shown(lead: str) -> None:
-    assert admitted(lead, LEADS, Known("first it see zuerst not", (LEADS,))) == lead
+    assert admitted(lead, LEADS, Known("first it see zuerst not more", (LEADS,))) == lead
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from cairn_answerer.code import without_code
 from cairn_answerer.safety import KNOWN_PROGRAMS
 
 MAX_LEAD = 200
 MAX_RESTATED = 0.6
-"""Share of a lead's words, beside what could be typed, that one step may have. Of 43 subtle lies about public and demo runbooks written as leads, 32
-hold nothing that could be typed; their share is .85 and more, that of 53 such true sentences .64 and more.
+"""Share of a lead's words, beside what could be typed, that one step may have. Of 43 subtle lies about public and demo
+runbooks 32 hold nothing that could be typed; their share is .85 and more, that of 53 such true sentences .64 and more.
 """
 
 _WORD = re.compile(r"\w+")
@@ -36,9 +37,11 @@ class Known:
     shown: tuple[str, ...] = ()
 
     @cached_property
-    def whole(self) -> str:
-        """All of it. A capital that begins a sentence is no name where the word stands here in small letters."""
-        return "\n".join([self.question, *self.shown])
+    def prose(self) -> str:
+        """All of it but code. What stands here in small letters is a word: no name where it begins a sentence with a
+        capital, and no program (`more`, `at`) where it is called as one.
+        """
+        return "\n".join([self.question, *map(without_code, self.shown)])
 
     @cached_property
     def words(self) -> tuple[frozenset[str], ...]:
@@ -51,7 +54,7 @@ def admitted(lead: str, introduced: str, known: Known) -> str:
     text = lead = " ".join(lead.split())
     if not text or len(text) > MAX_LEAD or not text.isprintable() or unicodedata.normalize("NFKC", text) != text:
         return ""
-    telling = list(_telling(text, known.whole))
+    telling = list(_telling(text, known.prose))
     if _ACTIVE.search(text) or any(not _stands_in(word, introduced) for word in telling):
         return ""
     for word in telling:
@@ -70,7 +73,7 @@ def _words(text: str) -> list[str]:
     return found
 
 
-def _telling(text: str, known: str) -> Iterator[str]:
+def _telling(text: str, prose: str) -> Iterator[str]:
     """What of a lead could be typed, measured or looked up."""
     yield from re.findall(r"`([^`]*)`", text)
     beginning = True
@@ -82,8 +85,9 @@ def _telling(text: str, known: str) -> Iterator[str]:
         letters = {unicodedata.name(char, "").startswith("LATIN") for char in word if char.isalpha()}
         capital = word[0].isupper()
         inner = any(char.isupper() for char in word[1:])
-        name = capital and (not beginning or not _stands_in(word.lower(), known))
-        if not plain or len(letters) > 1 or inner or name or word in KNOWN_PROGRAMS:
+        name = capital and (not beginning or not _stands_in(word.lower(), prose))
+        program = word in KNOWN_PROGRAMS and not _stands_in(word, prose)
+        if not plain or len(letters) > 1 or inner or name or program:
             yield word
         beginning = raw.rstrip("\"'”’)*_").endswith((".", "!", "?", ":"))
 
