@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +21,7 @@ MAX_RESTATED = 0.6
 runbooks 32 hold nothing that could be typed; their share is .85 and more, that of 53 such true sentences .64 and more.
 """
 
+_SPAN = re.compile(r"`([^`]+)`")
 _WORD = re.compile(r"\w+")
 _UNSPACED = "\u2e80"
 _ACTIVE = re.compile(r"!?\[[^\]]*\]\(|<[/!?A-Za-z]|[a-z][a-z0-9+.-]*://|www\.", re.IGNORECASE)
@@ -51,17 +51,18 @@ class Known:
 
 def admitted(lead: str, introduced: str, known: Known) -> str:
     """The lead, which introduces the text `introduced`, as it may be shown; or nothing."""
-    text = lead = " ".join(lead.split())
+    text = " ".join(lead.split())
     if not text or len(text) > MAX_LEAD or not text.isprintable() or unicodedata.normalize("NFKC", text) != text:
         return ""
-    telling = list(_telling(text, known.prose))
-    if _ACTIVE.search(text) or any(not _stands_in(word, introduced) for word in telling):
+    spans = _SPAN.findall(text)
+    telling, said = _divided(_SPAN.sub(" ", text), known.prose)
+    if _ACTIVE.search(text) or "``" in text or text.count("`") % 2:
         return ""
-    for word in telling:
-        text = text.replace(word, " ")
-    said = _words(text)
-    restated = any(sum(word in words for word in said) >= MAX_RESTATED * len(said) for words in known.words)
-    return "" if restated else lead
+    if any(not _stands_in(word, introduced) for word in (*spans, *telling)):
+        return ""
+    words = _words(" ".join(said))
+    restated = any(sum(word in step for word in words) >= MAX_RESTATED * len(words) for step in known.words)
+    return "" if restated or not words else text
 
 
 def _words(text: str) -> list[str]:
@@ -73,9 +74,10 @@ def _words(text: str) -> list[str]:
     return found
 
 
-def _telling(text: str, prose: str) -> Iterator[str]:
-    """What of a lead could be typed, measured or looked up."""
-    yield from re.findall(r"`([^`]*)`", text)
+def _divided(text: str, prose: str) -> tuple[list[str], list[str]]:
+    """(what could be typed, measured or looked up, the other words)."""
+    telling: list[str] = []
+    said: list[str] = []
     beginning = True
     for raw in text.split():
         word = raw.strip(_EDGE).removesuffix(".") if not raw.startswith("-") else raw.rstrip(_EDGE + ".")
@@ -83,13 +85,12 @@ def _telling(text: str, prose: str) -> Iterator[str]:
             continue
         plain = _PLAIN.fullmatch(word) is not None
         letters = {unicodedata.name(char, "").startswith("LATIN") for char in word if char.isalpha()}
-        capital = word[0].isupper()
         inner = any(char.isupper() for char in word[1:])
-        name = capital and (not beginning or not _stands_in(word.lower(), prose))
+        name = word[0].isupper() and (not beginning or not _stands_in(word.lower(), prose))
         program = word in KNOWN_PROGRAMS and not _stands_in(word, prose)
-        if not plain or len(letters) > 1 or inner or name or program:
-            yield word
+        (telling if not plain or len(letters) > 1 or inner or name or program else said).append(word)
         beginning = raw.rstrip("\"'”’)*_").endswith((".", "!", "?", ":"))
+    return telling, said
 
 
 def _stands_in(word: str, text: str) -> bool:
