@@ -59,7 +59,8 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
             client = await stack.enter_async_context(open_client(settings.retriever_url, settings.retriever_timeout))
             corpus = PostgresCorpus(pool, clock)
             readiness.register("postgres", corpus.ping)
-            retriever: Retriever = HttpRetriever(client)
+            plain = HttpRetriever(client)
+            retriever: Retriever = plain
             writer = None
             if settings.llm_endpoint:
                 model, circuit, endpoint = await _model(settings, redis, clock, metrics, stack)
@@ -90,7 +91,7 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
             flight_policy = flights.Policy(lease=settings.flight_lease)
             app.state.services = State(
                 answerer=pipeline.Answerer(
-                    gatherer=Gatherer(retriever, corpus),
+                    gatherer=Gatherer(retriever, corpus, plain),
                     writer=writer,
                     corpus=corpus,
                     answers=answers,

@@ -74,6 +74,7 @@ def key(request: AskRequest, state: CorpusState | None, fingerprints: Fingerprin
         str(request.k),
         request.filters.model_dump_json(),
         orjson.dumps(request.alert.model_dump() if request.alert else None, option=orjson.OPT_SORT_KEYS).decode(),
+        request.context.model_dump_json() if request.context else "",
         normalised(request.question),
     ]
     digest = hashlib.sha256()

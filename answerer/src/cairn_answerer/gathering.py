@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cairn_answerer import excerpts
+from cairn_answerer.conversation import Conversation, Found
 from cairn_answerer.excerpts import Excerpts
 from cairn_answerer.gates import enough
 from cairn_answerer.model import Passage
 from cairn_answerer.named import may_name_others, named_before
 from cairn_answerer.ports import Corpus, Retriever
 from cairn_shared.api.ask import AskRequest
-from cairn_shared.api.search import SearchRequest, SearchResponse
+from cairn_shared.api.search import SearchResponse
 from cairn_shared.errors import TransientError
 from cairn_shared.logging import get_logger
 
@@ -34,13 +35,17 @@ class Gathered:
     complete: bool
     """Nothing optional was missing, so the answer may be cached."""
     nearest: tuple[Passage, ...] = ()
+    asked: str = ""
+    """The question, with the one before it in front where it follows that."""
+    follows: bool = False
+    """The question is about the answer before it, and this is from the same runbooks."""
 
 
 class Gatherer:
-    """Searches, and reads the steps around the best hit."""
+    """Searches, and reads the steps around the best hit. `plain`: the retriever alone, where `retriever` does more."""
 
-    def __init__(self, retriever: Retriever, corpus: Corpus) -> None:
-        self._retriever = retriever
+    def __init__(self, retriever: Retriever, corpus: Corpus, plain: Retriever | None = None) -> None:
+        self._conversation = Conversation(retriever, plain or retriever, corpus)
         self._corpus = corpus
 
     async def gather(self, request: AskRequest, seconds: float) -> Gathered:
@@ -50,11 +55,13 @@ class Gatherer:
             TransientError: the retriever is away.
             InvalidInput: it refuses the request.
         """
-        search = await self._retriever.search(
-            SearchRequest(query=request.question, k=request.k, filters=request.filters, alert=request.alert), seconds
-        )
+        found = await self._conversation.find(request, seconds)
+        return replace(await self._gathered(found), asked=found.asked, follows=found.follows)
+
+    async def _gathered(self, found: Found) -> Gathered:
+        search = found.search
         hits = [Passage.of(hit) for hit in search.results]
-        if not enough(search):
+        if not (enough(search) or found.follows):
             return Gathered((), Excerpts(()), False, _keyword(search), not search.degraded, nearest=tuple(hits))
         best = excerpts.best_document(hits)
         if best is None:

@@ -204,6 +204,8 @@ class Answerer:
             return responses.unavailable("retriever_unavailable" if state else "postgres_unavailable")
         timings.mark("retrieval")
         produced = await self._from(gathered, request, deadline, publish, timings)
+        if gathered.follows:
+            produced = replace(produced, response=produced.response.model_copy(update={"follows": True}))
         if state is not None:
             await self._answers.keep(key, produced)
         return produced
@@ -227,7 +229,7 @@ class Answerer:
         try:
             with self._metrics.llm_seconds.time():
                 written = await self._writer.write(
-                    request.question,
+                    gathered.asked,
                     request.alert,
                     passages,
                     gathered.passages,

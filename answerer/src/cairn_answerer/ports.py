@@ -34,6 +34,10 @@ class Corpus(Protocol):
         """All steps of a runbook in order of their number; their score is 0."""
         ...
 
+    async def named(self, runbook_ids: Sequence[str], titles: Sequence[str]) -> dict[str, str]:
+        """The title of each runbook there is that has one of these ids or titles, by its id."""
+        ...
+
     async def revisions(self, runbook_ids: Sequence[str]) -> dict[str, int]:
         """Revision under which each of these runbooks is searchable; unknown ones are left out."""
         ...

@@ -140,6 +140,12 @@ class MemoryCorpus:
         self._check()
         return [step for step in self.steps if step.document_id == document_id]
 
+    async def named(self, runbook_ids: Sequence[str], titles: Sequence[str]) -> dict[str, str]:
+        self._check()
+        return {
+            step.runbook_id: step.title for step in self.steps if step.runbook_id in runbook_ids or step.title in titles
+        }
+
     async def revisions(self, runbook_ids: Sequence[str]) -> dict[str, int]:
         self._check()
         return {name: self.known[name] for name in runbook_ids if name in self.known}

@@ -332,6 +332,7 @@ def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeGat
     fake.url = f"http://127.0.0.1:{server.server_address[1]}"
     monkeypatch.setenv("CAIRN_URL", fake.url)
     monkeypatch.setenv("CAIRN_API_KEY", KEY)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("CAIRN_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
     yield fake

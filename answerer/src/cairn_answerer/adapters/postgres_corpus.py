@@ -43,6 +43,12 @@ ORDER BY s.step_number, s.part
 LIMIT 400
 """
 
+_KNOWN = """
+SELECT external_id, title FROM documents
+WHERE kind = 'runbook' AND NOT deleted AND (external_id = ANY($1::text[]) OR title = ANY($2::text[]))
+LIMIT 100
+"""
+
 _REVISIONS = """
 SELECT external_id, max(version) AS version FROM documents
 WHERE kind = 'runbook' AND external_id = ANY($1::text[]) GROUP BY external_id
@@ -83,6 +89,10 @@ class PostgresCorpus:
     async def procedure(self, document_id: uuid.UUID) -> list[Passage]:
         rows = await self._read(lambda connection: connection.fetch(_PROCEDURE, document_id))
         return [_passage(dict(row)) for row in rows]
+
+    async def named(self, runbook_ids: Sequence[str], titles: Sequence[str]) -> dict[str, str]:
+        rows = await self._read(lambda connection: connection.fetch(_KNOWN, list(runbook_ids), list(titles)))
+        return {row["external_id"]: row["title"] for row in rows}
 
     async def revisions(self, runbook_ids: Sequence[str]) -> dict[str, int]:
         rows = await self._read(lambda connection: connection.fetch(_REVISIONS, list(runbook_ids)))

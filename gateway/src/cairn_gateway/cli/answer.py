@@ -77,6 +77,8 @@ def show_mode(answer: Json) -> None:
         line.append(f", degraded: {reason(answer)}", "yellow")
     if dropped := answer.get("dropped_claims"):
         line.append(f", {dropped} part{'s' if dropped > 1 else ''} of the model's plan did not exist", "yellow")
+    if answer.get("follows"):
+        line.append(", about the answer before", "dim")
     total = answer.get("timings", {}).get("total_ms")
     if total is not None:
         line.append(f", {total / 1000:.3f} s", "dim")

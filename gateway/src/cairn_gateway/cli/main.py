@@ -12,7 +12,19 @@ import typer
 from typer.core import TyperGroup
 
 from cairn_gateway.cli import screen
-from cairn_gateway.cli.commands import ask, backfill, load, mcp, operations, people, proofs, repos, runbooks, search
+from cairn_gateway.cli.commands import (
+    ask,
+    backfill,
+    chat,
+    load,
+    mcp,
+    operations,
+    people,
+    proofs,
+    repos,
+    runbooks,
+    search,
+)
 from cairn_gateway.cli.exits import MEANINGS, CliError, ExitCode
 
 SIGPIPE_EXIT = 141
@@ -60,7 +72,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (ask, search, load, runbooks, repos, backfill, operations, people, proofs, mcp):
+for group in (ask, chat, search, load, runbooks, repos, backfill, operations, people, proofs, mcp):
     group.register(app)
 
 

@@ -42,7 +42,7 @@ class ChatRequest(BaseModel):
     tool_choice: Annotated[str | dict[str, Any] | None, Field(description="`none` or `auto`.")] = None
     cairn: Annotated[
         dict[str, Any] | None,
-        Field(description="What else `POST /ask` takes: `alert`, `k`, `filters`, `min_revision`, `wait_for`."),
+        Field(description="What else `POST /ask` takes: `alert`, `context` (else made of the messages), `k` ..."),
     ] = None
 
 
@@ -57,7 +57,8 @@ class Usage(BaseModel):
 class Evidence(BaseModel):
     """What `POST /ask` says beside the text: what it rests on, and what could not be done."""
 
-    question: Annotated[str, Field(description="What was asked: a follow-up takes what it refers to with it.")]
+    question: Annotated[str, Field(description="What was asked.")]
+    follows: Annotated[bool, Field(description="It was taken to be about the answer before it.")]
     mode: AnswerMode
     degraded: bool
     degraded_reason: str | None
@@ -118,7 +119,7 @@ def to_question(request: ChatRequest) -> AskRequest:
     _refuse_unsupported(request)
     question = question_of(request.messages)
     reject_nul(question.text, question.field)
-    options = dict(request.cairn or {})
+    options = {"context": question.earlier, **(request.cairn or {})}
     for name in ("question", "stream"):
         if name in options:
             raise InvalidInput(f"cairn.{name}: it comes from the request itself", field=f"cairn.{name}")

@@ -1,4 +1,6 @@
-"""A conversation as one question: its last user message, with what that message refers back to."""
+"""A conversation as a question and what it comes after. Whether it is about that is found out where runbooks are
+searched; here nothing is read into its words.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +11,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from cairn_shared.api.ask import Earlier, Seen
 from cairn_shared.errors import InvalidInput
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
-_REFERENCES = frozenset(("it", "its", "this", "these", "those", "they", "them", "same", "again", "instead", "above"))
-_OPENERS = frozenset(("and", "but", "so", "or", "also", "then", "ok", "okay", "yes", "no", "that", "still"))
-_FILLERS = frozenset(
-    (
-        "why",
-        "how",
-        "what",
-        "when",
-        "where",
-        "not",
-        "more",
-        "details",
-        "explain",
-        "please",
-        "continue",
-        "next",
-        "step",
-        "do",
-    )
-)
-_WORD = re.compile(r"[\w'-]+")
+MAX_EARLIER = 600
+"""Characters of the question before that are looked at."""
+
+MAX_ANSWER = 200_000
+MAX_SEEN = 5
+_MARKER = re.compile(r"\[((?:[^\[\]\n]|\[[^\[\]\n]*\]){1,500}), Step (\d{1,6})\]")
 
 
 class ChatMessage(BaseModel):
@@ -51,22 +39,10 @@ class Question:
 
     text: str
     field: str
+    earlier: Earlier | None = None
 
 
-@dataclass(frozen=True)
-class ContextPolicy:
-    """When a message needs those before it.
-
-    A message of up to `words` words that points back ("and on the replica?", "why?") is a follow-up. The last
-    message before it that stands for itself goes in front, cut to `characters`. Everything else in the conversation
-    would only blur the search.
-    """
-
-    words: int = 12
-    characters: int = 600
-
-
-def question_of(messages: Sequence[ChatMessage], policy: ContextPolicy = ContextPolicy()) -> Question:
+def question_of(messages: Sequence[ChatMessage]) -> Question:
     """The question that a conversation ends with. System messages are not obeyed: runbooks alone decide.
 
     Raises:
@@ -80,23 +56,27 @@ def question_of(messages: Sequence[ChatMessage], policy: ContextPolicy = Context
     text = _text(last, field).strip()
     if not text:
         raise InvalidInput(f"{field}: there is no question", field=field)
-    if not is_follow_up(text, policy):
-        return Question(text, field)
-    for _, earlier in reversed(asked[:-1]):
-        said = plain_text(earlier).strip()
-        if said and not is_follow_up(said, policy):
-            return Question(f"{said[: policy.characters]}\n{text}", field)
-    return Question(text, field)
+    return Question(text, field, _earlier(messages[:number]))
 
 
-def is_follow_up(text: str, policy: ContextPolicy = ContextPolicy()) -> bool:
-    """Whether `text` can only be understood after what was said before."""
-    words = [word.lower() for word in _WORD.findall(text[:1000])]
-    if not words or len(words) > policy.words:
-        return False
-    if words[0] in _OPENERS or not _REFERENCES.isdisjoint(words):
-        return True
-    return all(word in _FILLERS or word.isdecimal() for word in words)
+def _earlier(messages: Sequence[ChatMessage]) -> Earlier | None:
+    """The last question and what the answers below it cite, by their markers."""
+    answers: list[str] = []
+    for message in reversed(messages):
+        said = plain_text(message).replace("\0", " ").strip()
+        if message.role == "assistant":
+            answers.append(said)
+        elif message.role == "user" and said:
+            return Earlier(question=said[:MAX_EARLIER].strip(), cited=_seen("\n".join(reversed(answers))))
+    return None
+
+
+def _seen(answer: str) -> list[Seen]:
+    """The runbooks that `answer` cites, in the order in which it names them."""
+    steps: dict[str, list[int]] = {}
+    for title, step in _MARKER.findall(answer[:MAX_ANSWER]):
+        steps.setdefault(title, []).append(int(step))
+    return [Seen(title=title, steps=list(dict.fromkeys(numbers))[:100]) for title, numbers in steps.items()][:MAX_SEEN]
 
 
 def plain_text(message: ChatMessage) -> str:

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cairn_shared.api.ask import AskRequest, Question
+from cairn_shared.api.ask import AskRequest, Earlier, Question, Seen
 from cairn_shared.api.fields import WITHOUT_NUL, Moment, Text
-from cairn_shared.api.search import MAX_QUERY_CHARACTERS, AlertContext, SearchFilters, SearchRequest
+from cairn_shared.api.search import MAX_QUERY_CHARACTERS, MAX_RUNBOOKS, AlertContext, SearchFilters, SearchRequest
 from cairn_shared.runbooks.model import RunbookId
 
 Kind = Literal["runbook", "event", "commit", "pull_request", "issue", "ticket", "comment", "deployment", "alert", "log"]
@@ -41,6 +41,14 @@ class AskArguments(Arguments):
         Field(description="The alert's runbook_url annotation: leads to that runbook."),
     ] = None
     service: Annotated[Text | None, Field(description="Only this service's runbooks.")] = None
+    earlier_question: Annotated[
+        Question | None,
+        Field(description="The question before, if this one may be about its answer: `what if that fails?`."),
+    ] = None
+    earlier_runbooks: Annotated[
+        list[RunbookId],
+        Field(max_length=MAX_RUNBOOKS, description="With it: the runbook_id of each source that answer cited."),
+    ] = []
     k: Annotated[int, Field(ge=1, le=20, description="How many steps to answer from.")] = 8
 
     def request(self) -> AskRequest:
@@ -48,7 +56,17 @@ class AskArguments(Arguments):
         alert = None
         if self.alert_name or self.alert_labels or self.runbook_url:
             alert = AlertContext(name=self.alert_name, labels=self.alert_labels or {}, runbook_url=self.runbook_url)
-        return AskRequest(question=self.question, alert=alert, k=self.k, filters=SearchFilters(service=self.service))
+        earlier = None
+        if self.earlier_question:
+            cited = [Seen(runbook_id=runbook_id) for runbook_id in self.earlier_runbooks]
+            earlier = Earlier(question=self.earlier_question, cited=cited)
+        return AskRequest(
+            question=self.question,
+            alert=alert,
+            context=earlier,
+            k=self.k,
+            filters=SearchFilters(service=self.service),
+        )
 
 
 class SearchArguments(Arguments):

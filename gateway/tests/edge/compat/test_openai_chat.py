@@ -182,7 +182,7 @@ async def test_what_ask_takes_besides_is_taken_here(ai: openai.AsyncOpenAI, upst
     assert (asked["k"], asked["alert"]["labels"], asked["filters"]["service"]) == (3, {"pod": "redis-0"}, "redis")
 
 
-async def test_a_follow_up_takes_with_it_what_it_refers_to(ai: openai.AsyncOpenAI, upstream: Upstream) -> None:
+async def test_a_question_takes_with_it_what_was_said_before(ai: openai.AsyncOpenAI, upstream: Upstream) -> None:
     completion = await ai.chat.completions.create(
         model="cairn",
         messages=[
@@ -192,9 +192,16 @@ async def test_a_follow_up_takes_with_it_what_it_refers_to(ai: openai.AsyncOpenA
             {"role": "user", "content": [{"type": "text", "text": "and how do I fix it?"}]},
         ],
     )
-    question = "How do I see whether a replica lags?\nand how do I fix it?"
-    assert upstream.asked[0]["question"] == question
-    assert (completion.model_extra or {})["cairn"]["question"] == question
+    assert upstream.asked[0]["question"] == "and how do I fix it?"
+    assert upstream.asked[0]["context"] == {
+        "question": "How do I see whether a replica lags?",
+        "cited": [{"runbook_id": None, "title": "Replica lag", "steps": [1]}],
+    }
+    assert (completion.model_extra or {})["cairn"]["follows"] is False
+    told = {"question": "before", "cited": [{"runbook_id": "redis"}]}
+    messages: list[Any] = [USER, {"role": "assistant", "content": "So."}, USER]
+    await ai.chat.completions.create(model="cairn", messages=messages, extra_body={"cairn": {"context": told}})
+    assert upstream.asked[1]["context"]["question"] == "before", "what a client says itself counts"
 
 
 REFUSED: list[tuple[Json, str, str]] = [

@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletionChunk
 
 from cairn_answerer import rendering
 from cairn_gateway.compat.chunks import END, WAITING, ChunkWriter
-from cairn_gateway.compat.conversation import ChatMessage, is_follow_up, question_of
+from cairn_gateway.compat.conversation import ChatMessage, question_of
 from cairn_gateway.compat.embeddings import EmbeddingsRequest, check_model, models_of, texts_of, to_embeddings
 from cairn_gateway.compat.errors import error_of
 from cairn_gateway.routes.openai_errors import OpenAIErrors
@@ -38,37 +38,33 @@ def conversation(*said: str) -> list[ChatMessage]:
     return [ChatMessage(role=roles[number % 2], content=text) for number, text in enumerate(said)]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "and on the replica?", "why?", "Step 3?", "That didn't work", "Is it safe to run this in production?",
-        "more details please", "do them in parallel", "OK. What next?",
-    ],
-)  # fmt: skip
-def test_a_short_message_that_points_back_is_a_follow_up(text: str) -> None:
-    assert is_follow_up(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "redis is down", "why does the replica lag?", "MISCONF", "", "OOM",
-        "the standby of cluster 7 lags behind since the deploy and it grows and grows, how do I stop that?",
-    ],
-)  # fmt: skip
-def test_a_message_that_stands_for_itself_is_none(text: str) -> None:
-    assert not is_follow_up(text)
-
-
-def test_a_follow_up_is_asked_with_the_last_message_that_stands_for_itself() -> None:
-    said = conversation("redis is down", "Restart it.", "postgres is slow", "Look at it.", "why?", "So.", "and then?")
-    assert question_of(said).text == "postgres is slow\nand then?"
-    assert question_of(said).field == "messages.6.content"
-    assert (
-        question_of(conversation("redis is down", "Restart it.", "mongo has no primary")).text == "mongo has no primary"
+def test_a_question_comes_after_the_last_one_and_what_its_answer_cites() -> None:
+    answer = (
+        "Restart it. [Redis, down (MISCONF), Step 2] [Redis, down (MISCONF), Step 3]\n\n"
+        "[commit: Step 9 is new, 2026-11-20] [1] [Other, Step x] Then wait. [Waiting [now], Step 1]"
     )
-    assert question_of(conversation("why?", "What?", "and then?")).text == "and then?"
-    assert question_of(conversation("x" * 5000, "", "why?")).text == "x" * 600 + "\nwhy?"
+    asked = question_of(conversation("mongo?", "[Mongo, Step 1]", "redis is down", answer, "is postgres well?"))
+    assert (asked.text, asked.field) == ("is postgres well?", "messages.4.content")
+    assert asked.earlier is not None
+    assert asked.earlier.question == "redis is down"
+    assert [(one.title, one.steps) for one in asked.earlier.cited] == [
+        ("Redis, down (MISCONF)", [2, 3]),
+        ("Waiting [now]", [1]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "question"),
+    [
+        (("why?",), None),
+        (("x" * 5000, "", "why?"), "x" * 600),
+        (("redis\0 is down", "So.", "why?"), "redis  is down"),
+        (("redis is down", "So.", "  ", "What?", "why?"), "redis is down"),
+    ],
+)
+def test_what_was_asked_before_is_cut_and_may_be_nothing(said: tuple[str, ...], question: str | None) -> None:
+    earlier = question_of(conversation(*said)).earlier
+    assert (earlier and earlier.question) == question
 
 
 def test_the_last_user_message_is_the_question_whatever_follows() -> None:
@@ -87,7 +83,10 @@ def test_parts_of_text_are_joined_and_others_refused() -> None:
         question_of([seen])
     assert refused.value.field == "messages.0.content.1"
     earlier = [seen, ChatMessage(role="assistant", content="?"), ChatMessage(role="user", content="why?")]
-    assert question_of(earlier).text == "redis is\nwhy?"
+    asked = question_of(earlier)
+    assert asked.text == "why?"
+    assert asked.earlier is not None
+    assert asked.earlier.question == "redis is"
 
 
 def told(answer: Json) -> list[Frame]:

@@ -25,7 +25,7 @@ class Scope:
 
     def includes(self, name: Half) -> bool:
         """Whether that half of the corpus is searched at all."""
-        kind = self.filters.kind
+        kind = "runbook" if self.filters.runbooks and self.filters.kind is None else self.filters.kind
         return kind is None or (kind == "runbook") == (name == "runbooks")
 
     @property
@@ -38,7 +38,8 @@ class Scope:
     def restricted(self) -> bool:
         """Whether documents are left out for another reason than their kind."""
         filters = self.filters
-        return any(value is not None for value in (filters.source, filters.service, filters.since, filters.until))
+        values = (filters.source, filters.service, filters.since, filters.until)
+        return bool(filters.runbooks) or any(value is not None for value in values)
 
     def conditions(self, name: Half, args: list[Any]) -> str:
         """Conditions for one half; the values are appended to `args`."""
@@ -48,6 +49,7 @@ class Scope:
         when = "d.occurred_at" if name == "runbooks" else "c.occurred_at"
         for condition, value in (
             ("c.kind = ${}", self.event_kind),
+            ("d.external_id = ANY(${}::text[])", filters.runbooks or None),
             ("d.source = ${}", filters.source),
             ("d.service = ${}", filters.service),
             (when + " >= ${}", filters.since),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
 from cairn_shared.api.fields import WITHOUT_NUL, Text
-from cairn_shared.api.search import MAX_QUERY_CHARACTERS, AlertContext, SearchFilters
+from cairn_shared.api.search import MAX_QUERY_CHARACTERS, MAX_RUNBOOKS, AlertContext, SearchFilters
 
 REFUSAL = "I don't have a runbook covering that"
 
@@ -17,13 +18,47 @@ Question = Annotated[
 ]
 
 
+class Seen(BaseModel):
+    """A runbook that an answer rested on. Known by its id, or by its title where the client has only the text."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    runbook_id: Text | None = None
+    title: Text | None = None
+    steps: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(max_length=400)] = []
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if not (self.runbook_id or self.title):
+            raise PydanticCustomError("unnamed", "runbook_id or title must be given")
+        return self
+
+
+class Earlier(BaseModel):
+    """What a question comes after: the question before it, and what the answer to that rested on.
+
+    The client sends it along; nothing of a conversation is kept here.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: Question
+    cited: Annotated[list[Seen], Field(max_length=MAX_RUNBOOKS, description="Most important first.")] = []
+
+
 class AskRequest(BaseModel):
-    """A question, optionally with the alert that raised it."""
+    """A question, optionally with the alert that raised it and with what was asked before."""
 
     model_config = ConfigDict(extra="forbid")
 
     question: Question
     alert: AlertContext | None = None
+    context: Annotated[
+        Earlier | None,
+        Field(
+            description="What was asked and shown before. A question that stands for itself is answered as if alone."
+        ),
+    ] = None
     k: Annotated[int, Field(ge=1, le=20, description="How many steps to answer from.")] = 8
     stream: bool = False
     filters: SearchFilters = SearchFilters()
@@ -127,6 +162,9 @@ class AskResponse(BaseModel):
     mode: AnswerMode
     degraded: bool = False
     degraded_reason: str | None = None
+    follows: Annotated[bool, Field(description="The question was taken to be about what `context` says was shown.")] = (
+        False
+    )
     claims: list[Claim] = []
     dropped_claims: int = 0
     sources: list[Source] = []

@@ -13,6 +13,7 @@ from cairn_shared.api.fields import MAX_TEXT, WITHOUT_NUL, Moment, Text
 
 MAX_QUERY_CHARACTERS = MAX_TEXT
 MAX_K = 100
+MAX_RUNBOOKS = 20
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 Fusion = Literal["tm2c2", "rrf", "seed"]
@@ -30,6 +31,9 @@ class SearchFilters(BaseModel):
         | None,
         Field(description="`event` means everything that is not a runbook."),
     ] = None
+    runbooks: Annotated[
+        list[Text], Field(max_length=MAX_RUNBOOKS, description="Only these runbooks, by their id; no events then.")
+    ] = []
     source: Text | None = None
     service: Text | None = None
     since: Moment | None = None
