@@ -33,7 +33,7 @@ Outcome: TypeAlias = Literal["accepted", "rejected", "none", "failed", "hopeless
 class RefinedPolicy:
     """The least confidence in the question as asked, and how many of its nearest pages the model may choose among."""
 
-    floor: float = 0.10
+    floor: float = 0.20
     pages: int = 12
     look: int = 30
     """Hits looked at for these pages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import signal
 import socket
 from collections.abc import Mapping
@@ -15,17 +16,20 @@ from cairn_ingest_consumer.adapters.attempts import PostgresAttempts
 from cairn_ingest_consumer.adapters.dead_letter_topic import DeadLetterTopic
 from cairn_ingest_consumer.adapters.document_store import PostgresDocumentStore
 from cairn_ingest_consumer.adapters.embedder import http_endpoint
+from cairn_ingest_consumer.adapters.expansions import PostgresExpansions
 from cairn_ingest_consumer.adapters.ledger import PostgresLedger
+from cairn_ingest_consumer.adapters.question_model import ChatModel
 from cairn_ingest_consumer.adapters.spaces import PostgresSpaces
 from cairn_ingest_consumer.adapters.statistics import PostgresStatistics
 from cairn_ingest_consumer.embedders import Embedders, Endpoint
 from cairn_ingest_consumer.engine_metrics import EngineMetrics
+from cairn_ingest_consumer.expanding import Expand
 from cairn_ingest_consumer.health_server import HealthServer, serve
 from cairn_ingest_consumer.indexing import IndexDocuments
 from cairn_ingest_consumer.ingest import Ingest
 from cairn_ingest_consumer.isolation import Isolation
 from cairn_ingest_consumer.limits import PoisonLimit, PoisonPolicy
-from cairn_ingest_consumer.metrics import IngestMetrics, RebuildMetrics
+from cairn_ingest_consumer.metrics import ExpansionMetrics, IngestMetrics, RebuildMetrics
 from cairn_ingest_consumer.model import PIPELINE
 from cairn_ingest_consumer.ports import EventHandler
 from cairn_ingest_consumer.rebuild import Rebuild
@@ -43,7 +47,7 @@ from cairn_shared.kafka.confluent import ConfluentConsumer
 from cairn_shared.kafka.engine import ConsumerEngine, FaulthandlerAlarm
 from cairn_shared.kafka.producer import EventProducer, open_producer
 from cairn_shared.logging import get_logger
-from cairn_shared.postgres import open_pool, ping
+from cairn_shared.postgres import Pool, open_pool, ping
 from cairn_shared.repositories.commits import open_commits
 from cairn_shared.repositories.fetches import FetchStore
 from cairn_shared.repositories.hosts import Hosts
@@ -139,6 +143,7 @@ async def _open(
     stack.push_async_callback(_cancel, statistics)
     rebuild = Rebuild(embedders, spaces, rebuild_metrics, clock, policy=settings.rebuild(), busy=lambda: index.busy)
     stack.push_async_callback(_cancel, asyncio.create_task(rebuild.run()))
+    await _expand(settings, stack, registry, clock, index=index, embedders=embedders, pool=pool)
     observer = EngineMetrics(registry, clock)
     policy = settings.policy()
     engine = ConsumerEngine(
@@ -152,6 +157,39 @@ async def _open(
     )
     readiness.register("consumer", lambda: _consuming(engine, observer))
     return engine
+
+
+async def _expand(
+    settings: IngestSettings,
+    stack: AsyncExitStack,
+    registry: CollectorRegistry,
+    clock: SystemClock,
+    *,
+    index: IndexDocuments,
+    embedders: Embedders,
+    pool: Pool,
+) -> None:
+    """The making of questions, where it is wanted. Its model may be away: nothing else waits for it."""
+    if settings.expand == "off":
+        return
+    base = f"{(settings.llm_base_url or '').rstrip('/')}/"
+    client = await stack.enter_async_context(open_client(base, settings.expand_timeout, connections=2))
+    expand = Expand(
+        PostgresExpansions(pool),
+        ChatModel(
+            client,
+            model=settings.llm_model or "",
+            api_key=settings.llm_api_key,
+            max_tokens=settings.llm_max_tokens,
+        ),
+        embedders,
+        ExpansionMetrics(registry),
+        clock,
+        policy=settings.expansion(),
+        busy=lambda: index.busy,
+        nonce=lambda: secrets.token_hex(8),
+    )
+    stack.push_async_callback(_cancel, asyncio.create_task(expand.run()))
 
 
 async def _endpoints(

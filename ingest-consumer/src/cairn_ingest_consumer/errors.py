@@ -3,6 +3,7 @@
 CairnError
 ├── Rejected       some records of a batch can never succeed; nothing was written
 ├── TextRefused    the embedder refuses one text for good
+├── NothingUsable  a model's output cannot be used, or it refuses what it is shown
 └── ContentMoved   the index changed between reading and writing: read again
 """
 
@@ -38,3 +39,9 @@ class TextRefused(CairnError):
     def __init__(self, index: int, detail: str) -> None:
         super().__init__(detail)
         self.index = index
+
+
+class NothingUsable(CairnError):
+    """Of what a model was asked for nothing came; asking again may help, but not for ever."""
+
+    title = "Nothing usable"

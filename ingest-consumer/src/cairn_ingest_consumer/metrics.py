@@ -113,3 +113,27 @@ class RebuildMetrics:
     def switched(self) -> None:
         """Searches use another model now."""
         self._switches.inc()
+
+
+class ExpansionMetrics:
+    """What the making of questions reports."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._made = Counter(
+            "cairn_expansions_total",
+            "Runbooks for which a model was asked for questions: kept, outdated, unusable, away.",
+            ["outcome"],
+            registry=registry,
+        )
+        self._pages = Gauge(
+            "cairn_expansion_runbooks", "Runbooks by state: done, waiting, given_up.", ["state"], registry=registry
+        )
+
+    def made(self, outcome: Literal["kept", "outdated", "unusable", "away"]) -> None:
+        """The model was asked."""
+        self._made.labels(outcome).inc()
+
+    def counted(self, states: dict[str, int]) -> None:
+        """All were looked through."""
+        for state, pages in states.items():
+            self._pages.labels(state).set(pages)

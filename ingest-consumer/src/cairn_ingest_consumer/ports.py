@@ -5,9 +5,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Protocol
 
 from cairn_ingest_consumer.collapse import Register
+from cairn_ingest_consumer.expansion import Page, Question
 from cairn_ingest_consumer.model import (
     Delivery,
     Filled,
@@ -184,4 +186,55 @@ class FillableSpaces(Protocol):
 
     async def switch(self, space: Space) -> bool:
         """Let searches use it, if it is still building and every chunk has its vector: both seen under a lock."""
+        ...
+
+
+class QuestionModel(Protocol):
+    """A chat model."""
+
+    async def write(self, system: str, user: str, seconds: float) -> str:
+        """Its answer, whole, within `seconds`.
+
+        Raises:
+            NothingUsable: it refuses the request, takes too long, or its answer is no text.
+            TransientError: it is away, wants patience, or refuses the key.
+        """
+        ...
+
+
+class ExpansionStore(Protocol):
+    """Questions made of runbooks. Every method raises TransientError when PostgreSQL is away."""
+
+    async def take(self, attempts: int, lease: float) -> Page | None:
+        """A runbook without questions that is due and was tried less than `attempts` times; for `lease` seconds
+        nobody else gets it.
+        """
+        ...
+
+    async def keep(self, page: Page, questions: Sequence[Question]) -> bool:
+        """Write the questions of `page`; False, and nothing is written, when its content or run is another by now."""
+        ...
+
+    async def failed(self, page: Page, problem: str) -> int:
+        """Note that nothing usable came; how often so far."""
+        ...
+
+    async def postpone(self, page: Page, until: datetime) -> None:
+        """Give it back, not to be taken before."""
+        ...
+
+    async def without_vector(self, fingerprint: str, limit: int) -> dict[uuid.UUID, str]:
+        """Questions that have no vector of this model."""
+        ...
+
+    async def give(self, fingerprint: str, vectors: Mapping[uuid.UUID, Vector]) -> None:
+        """Write vectors of questions, of those that are still there."""
+        ...
+
+    async def forget(self, expansion_id: uuid.UUID) -> None:
+        """Delete a question."""
+        ...
+
+    async def counts(self, attempts: int) -> dict[str, int]:
+        """Runbooks by state: done, waiting, given_up."""
         ...

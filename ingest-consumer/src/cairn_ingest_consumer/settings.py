@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
+from cairn_ingest_consumer.expanding import ExpandPolicy
 from cairn_ingest_consumer.rebuild import RebuildPolicy
 from cairn_shared.events import TOPIC_EVENTS, TOPIC_REPO_CHANGES, TOPIC_RUNBOOKS
 from cairn_shared.kafka.policy import ConsumerPolicy
@@ -77,7 +78,25 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, Embedders
     rebuild_interval: Annotated[
         float, Field(gt=0, description="Seconds between looks for vectors that are missing.")
     ] = 15.0
+    expand: Annotated[
+        Literal["off", "llm"],
+        Field(description="`llm`: a model writes questions that each runbook answers; searches are led by them."),
+    ] = "off"
+    expand_questions: Annotated[int, Field(ge=1, le=20, description="Most questions of one runbook.")] = 6
+    expand_timeout: Annotated[float, Field(gt=0, description="Seconds for one call of the model.")] = 60.0
+    llm_base_url: Annotated[
+        str | None, Field(pattern=r"^https?://", description="An OpenAI-compatible `/v1`, for EXPAND=llm.")
+    ] = None
+    llm_api_key: Annotated[SecretStr | None, Field(description="Of that endpoint.")] = None
+    llm_model: Annotated[str | None, Field(description="The model's name there.")] = None
+    llm_max_tokens: Annotated[int, Field(ge=64, description="Longest answer of the model.")] = 1024
     git_sha: Annotated[str | None, Field(description="Of the build, for dead letters.")] = None
+
+    @model_validator(mode="after")
+    def _can_expand(self) -> Self:
+        if self.expand == "llm" and not (self.llm_base_url and self.llm_model):
+            raise ValueError("EXPAND=llm needs LLM_BASE_URL and LLM_MODEL")
+        return self
 
     def mongo(self) -> MongoSettings | None:
         """How to reach MongoDB, where this replica may."""
@@ -90,6 +109,12 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, Embedders
     def rebuild(self) -> RebuildPolicy:
         """How vectors of another model come into being."""
         return RebuildPolicy(batch=self.rebuild_batch, share=self.rebuild_share, interval=self.rebuild_interval)
+
+    def expansion(self) -> ExpandPolicy:
+        """How questions are made."""
+        return ExpandPolicy(
+            most=self.expand_questions, seconds=self.expand_timeout, lease=2 * self.expand_timeout + 60.0
+        )
 
     def topics(self) -> tuple[str, ...]:
         """What this replica consumes."""

@@ -72,6 +72,13 @@ WHERE d.document_id = r.document_id AND r.main = $2 AND (r.main OR (d.version = 
     WHERE p.document_id = r.document_id AND (p.version, p.arrived, p.event_id) > (r.version, r.arrived, r.event_id))))
 """
 
+# Questions made of a runbook go with the content that they were made of; `$2` are documents written anew.
+DELETE_EXPANSIONS = """
+DELETE FROM expansion_runs r USING documents d
+WHERE r.document_id = d.document_id AND d.document_id = ANY($1::uuid[])
+  AND (d.deleted OR d.content_sha <> r.content_sha OR d.document_id = ANY($2::uuid[]))
+"""
+
 TOUCH = "UPDATE documents SET indexed_at = now() WHERE document_id = ANY($1::uuid[]) AND indexed_at <> now()"
 
 HIDDEN = "SELECT document_id FROM documents WHERE document_id = ANY($1::uuid[]) AND deleted"

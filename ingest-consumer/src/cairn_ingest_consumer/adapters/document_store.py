@@ -152,6 +152,10 @@ class _Write:
         await self._connection.execute(sql.UPDATE_DOCUMENTS, rows, True)
         await self._connection.execute(sql.UPDATE_DOCUMENTS, rows, False)
         await self._connection.execute(sql.TOUCH, [key[0] for key in won])
+        runbooks = [part.write for part in won.values() if part.write.kind == "runbook"]
+        if runbooks:
+            anew = [write.document_id for write in runbooks if write.rewrite]
+            await self._connection.execute(sql.DELETE_EXPANSIONS, [write.document_id for write in runbooks], anew)
 
     async def _replace_content(self, won: Mapping[Register, PreparedPart]) -> int:
         """Exactly the steps and chunks of the parts that won; of hidden documents none at all."""
