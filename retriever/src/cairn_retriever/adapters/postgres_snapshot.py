@@ -13,6 +13,8 @@ from cairn_retriever.model import RUNBOOK, Candidate, CorpusState, Ranked, Vecto
 from cairn_retriever.ports import Hints, QueryVectors
 from cairn_shared.api.search import Hit
 
+BY_QUESTIONS = "runbooks by questions made of them"
+
 
 class PostgresSnapshot:
     """One consistent view of the index, of the halves of the corpus that the request's filters leave.
@@ -59,6 +61,7 @@ class PostgresSnapshot:
             table=self.state.vectors,
             lexical=lexical,
             phrases=hints.phrases if sources.half == "runbooks" else (),
+            asked=sources.half == "runbooks" and vectors is not None,
         )
         names = [name for name, _ in named]
         return [_candidate(row, names) for row in await transaction.fetch(statement.text, *statement.args)]
@@ -75,6 +78,8 @@ class PostgresSnapshot:
             else:
                 named.append((f"{sources.half} by {name}", sources.indexed(vector)))
                 named.append((f"recent {sources.half} by {name}", sources.recent(vector)))
+        if runbooks and vectors is not None:
+            named.append((BY_QUESTIONS, sources.asked()))
         words = hints.runbook_words if runbooks else hints.event_words
         if words:
             lexicon = hints.runbooks if runbooks else hints.events

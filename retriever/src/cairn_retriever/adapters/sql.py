@@ -147,6 +147,16 @@ class Sources:
             args,
         )
 
+    def asked(self) -> Statement:
+        """Chunks of the steps that answer the questions nearest to the query: those in `ASKED`."""
+        args: list[Any] = []
+        conditions = self._conditions(args)
+        return Statement(
+            f"SELECT c.chunk_id FROM asked, {CHUNKS} WHERE c.step_id = asked.step_id AND {conditions}"
+            f" ORDER BY asked.cosine DESC, c.chunk_id LIMIT {self.limit}",
+            args,
+        )
+
     @property
     def _filtered(self) -> bool:
         return bool(self.scope.restricted or self.scope.event_kind or self.without)
@@ -171,6 +181,16 @@ class Sources:
         return parts
 
 
+# Questions that a model made of runbooks (`EXPAND=llm`), nearest to the query. They lead to a step and are part of
+# nothing that is shown; without any this costs one look into an index.
+ASKED = """
+asked AS MATERIALIZED (
+    SELECT x.step_id, max(-(v.embedding <#> {vector})) AS cosine
+    FROM expansion_vectors v JOIN expansions x USING (expansion_id) WHERE v.fingerprint = $6
+    GROUP BY x.step_id ORDER BY cosine DESC, x.step_id LIMIT 50)
+"""
+
+
 def candidates(
     proposals: Sequence[Statement],
     hints: Hints,
@@ -179,11 +199,13 @@ def candidates(
     table: str | None,
     lexical: LexicalPolicy,
     phrases: Sequence[Phrase] = (),
+    asked: bool = False,
 ) -> Statement:
     """The chunks that `proposals` give, each once, with every score filled in.
 
     `sources` are positions in `proposals`. The tsvector is concatenated with nothing so that it is read once, not once
-    for each lexeme.
+    for each lexeme. With `asked`, which needs vectors, the nearest question made of a step counts as a refined query
+    does.
     """
     args: list[Any] = [
         [quote_lexeme(one) for one in hints.lexemes],
@@ -193,7 +215,7 @@ def candidates(
         [quote_phrase(one) for one in phrases],
     ]
     cosine = extra = "NULL::float8"
-    join = ""
+    join = first = ""
     if vectors is not None:
         args += [vectors.fingerprint, vectors.original]
         cosine = "-(e.embedding <#> $7)"
@@ -201,13 +223,19 @@ def candidates(
         if vectors.extra is not None:
             args.append(vectors.extra)
             extra = "-(e.embedding <#> $8)"
+        if asked:
+            args.append(vectors.original)  # once more, for it is of another type there
+            first = ASKED.format(vector=f"${len(args)}") + ", "
+            join += " LEFT JOIN asked ON asked.step_id = flat.step_id"
+            extra = f"greatest({extra}, asked.cosine)"
     union = " UNION ALL ".join(
         f"SELECT {place} AS source, p{place}.chunk_id FROM ({_renumbered(proposal, args)}) AS p{place}"
         for place, proposal in enumerate(proposals)
     )
     return Statement(
-        f"WITH proposed AS MATERIALIZED (SELECT chunk_id, array_agg(source) AS sources FROM ({union}) AS all_of_them"
-        " GROUP BY chunk_id), flat AS MATERIALIZED ("
+        f"WITH {first}proposed AS MATERIALIZED ("
+        f"SELECT chunk_id, array_agg(source) AS sources FROM ({union}) AS all_of_them GROUP BY chunk_id)"
+        ", flat AS MATERIALIZED ("
         "SELECT proposed.sources, c.chunk_id, c.step_id, c.document_id, c.kind, c.ordinal, c.occurred_at,"
         " c.tsv || ''::tsvector AS tsv FROM proposed JOIN chunks c USING (chunk_id)"
         ") SELECT flat.sources, flat.chunk_id, flat.step_id, flat.document_id, flat.kind, flat.ordinal,"
