@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from cairn_answerer.adapters.completions import Silence
-from cairn_answerer.adapters.openai_model import Endpoint, OpenAIModel
+from cairn_answerer.adapters.openai_model import OpenAIModel
 from cairn_answerer.dialects import Experience, Trust
 from cairn_answerer.errors import BadOutput, ModelFailure, RefusedByModelServer, RetryableFailure
 from cairn_answerer.ports import Completion, Message
 from cairn_answerer.thinking import Spoken
 from cairn_shared.http import open_client
+from cairn_shared.openai import Endpoint
 
 SAID = '{"answerable": true}'
 THOUGHT = 'Is it covered? {"answerable": false} No, wait.'

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tokenizers import Tokenizer
 
-from cairn_embedder.adapters.openai_embeddings import Endpoint, RemoteEngine, RemotePolicy
+from cairn_embedder.adapters.openai_embeddings import RemoteEngine, RemoteModel, RemotePolicy
 from cairn_embedder.adapters.remote_reading import RemoteChoice, RemoteReading, estimate
 from cairn_embedder.app import create_app
 from cairn_embedder.errors import WrongSetting
@@ -30,6 +30,7 @@ from cairn_shared.api.embedding import EmbedRequest
 from cairn_shared.embedder_client import EmbedderClient
 from cairn_shared.errors import CairnError, InvalidInput, TransientError
 from cairn_shared.http import open_client
+from cairn_shared.openai import Endpoint
 
 KEY = "sk-secret-of-the-test"
 Answer = tuple[int, dict[str, str], bytes]
@@ -144,9 +145,9 @@ class Asked:
 async def asked(server: Server) -> AsyncIterator[Asked]:
     clock = QuickClock()
     async with server.running() as url, open_client(f"{url}/", 5) as client:
-        endpoint = Endpoint(client, model="m", api_key=None, dimensions=None)
+        model = RemoteModel(client, Endpoint.of(url), model="m", api_key=None, dimensions=None)
         metrics = EmbedderMetrics(CollectorRegistry())
-        yield Asked(RemoteEngine(endpoint, RemotePolicy(batch=4), metrics, clock, own=8, dimension=8), clock)
+        yield Asked(RemoteEngine(model, RemotePolicy(batch=4), metrics, clock, own=8, dimension=8), clock)
 
 
 @asynccontextmanager

@@ -30,6 +30,7 @@ from cairn_shared.clock import SystemClock
 from cairn_shared.errors import TransientError, Unavailable
 from cairn_shared.events import Event
 from cairn_shared.http import open_client
+from cairn_shared.openai import Endpoint as ModelEndpoint
 from cairn_shared.postgres import Pool
 
 FIRST, SECOND = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -48,6 +49,7 @@ class TestOutput:
         [
             written({"step": 2, "question": "why is my copy old?"}),
             "Sure! Here it is:\n```json\n" + written({"step": 2, "question": "why is my copy old?"}) + "\n```",
+            '<think>A list: ["x"], {"a": 1}</think>' + written({"step": 2, "question": "why is my copy old?"}),
             json.dumps([{"step": 2, "question": " why is my\n copy old? "}]),
             written(
                 {"step": 2, "question": "why is my copy\u200b old?"}, {"step": 1, "question": "WHY is my copy old?"}
@@ -287,7 +289,7 @@ async def endpoint(status: int, body: bytes, headers: str = "") -> AsyncIterator
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/"
     try:
         async with open_client(url, 5) as client:
-            yield ChatModel(client, model="m", api_key=SecretStr("sk-test"), max_tokens=100), seen
+            yield ChatModel(client, ModelEndpoint.of(url), model="m", api_key=SecretStr("sk-test")), seen
     finally:
         server.close()
 

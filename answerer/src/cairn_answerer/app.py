@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from cairn_answerer import breaker, cache, flights, pipeline, prompt, resilience, writing
 from cairn_answerer.adapters.completions import Silence
-from cairn_answerer.adapters.openai_model import Endpoint, OpenAIModel
+from cairn_answerer.adapters.openai_model import OpenAIModel
 from cairn_answerer.adapters.postgres_corpus import PostgresCorpus, leave_clean
 from cairn_answerer.adapters.redis_store import RedisAnswers, RedisCircuit, RedisFlights, RestingRedis
 from cairn_answerer.adapters.retriever import HttpRetriever
@@ -34,6 +34,7 @@ from cairn_shared import context
 from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.health import Readiness
 from cairn_shared.http import open_client
+from cairn_shared.openai import Endpoint
 from cairn_shared.postgres import open_pool
 from cairn_shared.redis import open_redis
 from cairn_shared.web.service import create_service

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from cairn_answerer import breaker, cache, flights, pipeline, prompt, resilience, writing
 from cairn_answerer.adapters.completions import Silence
-from cairn_answerer.adapters.openai_model import Endpoint, OpenAIModel
+from cairn_answerer.adapters.openai_model import OpenAIModel
 from cairn_answerer.adapters.retriever import HttpRetriever
 from cairn_answerer.breaker import Circuit
 from cairn_answerer.bulkhead import Room
@@ -27,6 +27,7 @@ from cairn_answerer.refine import Refiner
 from cairn_answerer.refined_search import RefinedRetriever
 from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.http import open_client
+from cairn_shared.openai import Endpoint
 from cairn_shared.retry import Backoff
 
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from cairn_embedder import prefixes
 from cairn_embedder.adapters.cross_encoder import RerankerChoice, load_reranker
-from cairn_embedder.adapters.openai_embeddings import Endpoint, RemoteEngine, RemotePolicy, measure
+from cairn_embedder.adapters.openai_embeddings import RemoteEngine, RemoteModel, RemotePolicy, measure
 from cairn_embedder.adapters.redis_vectors import NoVectors, RedisVectors
 from cairn_embedder.adapters.remote_reading import RemoteChoice, RemoteReading
 from cairn_embedder.adapters.sentence_transformer import ModelChoice, load
@@ -32,6 +32,7 @@ from cairn_shared.errors import CairnError
 from cairn_shared.health import Readiness
 from cairn_shared.http import open_client
 from cairn_shared.logging import get_logger
+from cairn_shared.openai import Endpoint
 from cairn_shared.redis import Client, open_redis
 from cairn_shared.retry import until_up
 from cairn_shared.web.service import create_service
@@ -74,8 +75,9 @@ def create_app(
             client = await stack.enter_async_context(open_redis(redis, "cairn-embedder")) if redis else None
             base = settings.embeddings_base_url
             if base is not None and load_encoder is None:
-                http = await stack.enter_async_context(open_client(f"{base.rstrip('/')}/", settings.embeddings_timeout))
-                opening: Callable[[], Awaitable[Opened]] = partial(_open_remote, settings, http, metrics)
+                place = Endpoint.of(base)
+                http = await stack.enter_async_context(open_client(f"{place.address}/", settings.embeddings_timeout))
+                opening: Callable[[], Awaitable[Opened]] = partial(_open_remote, settings, http, place, metrics)
             else:
                 load_model = load_encoder or (lambda: load(_choice(settings)))
                 opening = partial(_open_local, settings, load_model, metrics)
@@ -192,10 +194,13 @@ async def _open_local(
     return encoder, Batcher(encoder.encode, probe, policy, metrics, SystemClock())
 
 
-async def _open_remote(settings: EmbedderSettings, client: httpx.AsyncClient, metrics: EmbedderMetrics) -> Opened:
+async def _open_remote(
+    settings: EmbedderSettings, client: httpx.AsyncClient, place: Endpoint, metrics: EmbedderMetrics
+) -> Opened:
     """A model behind an endpoint, when that answers: only then it is known how long its vectors are."""
-    endpoint = Endpoint(
+    model = RemoteModel(
         client,
+        place,
         model=settings.embedding_model,
         api_key=settings.embeddings_api_key,
         dimensions=settings.embedding_dimensions,
@@ -203,7 +208,7 @@ async def _open_remote(settings: EmbedderSettings, client: httpx.AsyncClient, me
 
     async def measure_or_say_why() -> int:
         try:
-            return await measure(endpoint)
+            return await measure(model)
         except CairnError as exc:
             log.warning("EMBEDDINGS_BASE_URL does not embed", model=settings.embedding_model, detail=exc.detail)
             raise
@@ -228,7 +233,7 @@ async def _open_remote(settings: EmbedderSettings, client: httpx.AsyncClient, me
         attempts=settings.embeddings_attempts,
         patience=2 * settings.embeddings_timeout,
     )
-    return reading, RemoteEngine(endpoint, policy, metrics, SystemClock(), own=own, dimension=reading.info.dimension)
+    return reading, RemoteEngine(model, policy, metrics, SystemClock(), own=own, dimension=reading.info.dimension)
 
 
 def _choice(settings: EmbedderSettings) -> ModelChoice:

@@ -47,6 +47,7 @@ from cairn_shared.kafka.confluent import ConfluentConsumer
 from cairn_shared.kafka.engine import ConsumerEngine, FaulthandlerAlarm
 from cairn_shared.kafka.producer import EventProducer, open_producer
 from cairn_shared.logging import get_logger
+from cairn_shared.openai import Endpoint as ModelEndpoint
 from cairn_shared.postgres import Pool, open_pool, ping
 from cairn_shared.repositories.commits import open_commits
 from cairn_shared.repositories.fetches import FetchStore
@@ -172,16 +173,11 @@ async def _expand(
     """The making of questions, where it is wanted. Its model may be away: nothing else waits for it."""
     if settings.expand == "off":
         return
-    base = f"{(settings.llm_base_url or '').rstrip('/')}/"
-    client = await stack.enter_async_context(open_client(base, settings.expand_timeout, connections=2))
+    place = ModelEndpoint.of(settings.llm_base_url or "", settings.llm_api_key_header)
+    client = await stack.enter_async_context(open_client(f"{place.address}/", settings.expand_timeout, connections=2))
     expand = Expand(
         PostgresExpansions(pool),
-        ChatModel(
-            client,
-            model=settings.llm_model or "",
-            api_key=settings.llm_api_key,
-            max_tokens=settings.llm_max_tokens,
-        ),
+        ChatModel(client, place, model=settings.llm_model or "", api_key=settings.llm_api_key),
         embedders,
         ExpansionMetrics(registry),
         clock,

@@ -91,7 +91,8 @@ def questions(output: str, page: Page, *, most: int) -> list[Question]:
 
 
 def _items(output: str) -> Sequence[Any]:
-    """The list in the JSON of `output`, whatever stands around it."""
+    """The list in the JSON of `output`, whatever stands around it; what a model thinks aloud is no output."""
+    output = output.rpartition("</think>")[2]
     for first, last in (("{", "}"), ("[", "]")):
         start, end = output.find(first), output.rfind(last)
         try:

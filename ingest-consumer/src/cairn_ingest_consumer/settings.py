@@ -89,7 +89,9 @@ class IngestSettings(ServiceSettings, KafkaSettings, PostgresSettings, Embedders
     ] = None
     llm_api_key: Annotated[SecretStr | None, Field(description="Of that endpoint.")] = None
     llm_model: Annotated[str | None, Field(description="The model's name there.")] = None
-    llm_max_tokens: Annotated[int, Field(ge=64, description="Longest answer of the model.")] = 1024
+    llm_api_key_header: Annotated[
+        str | None, Field(description="Header of the key; unset: as the answerer finds it out.")
+    ] = None
     git_sha: Annotated[str | None, Field(description="Of the build, for dead letters.")] = None
 
     @model_validator(mode="after")

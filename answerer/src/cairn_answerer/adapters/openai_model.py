@@ -7,9 +7,7 @@ support, so after a refusal this adapter asks in a simpler dialect, and keeps to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Sequence
 
 import httpx
 from pydantic import SecretStr
@@ -21,6 +19,7 @@ from cairn_answerer.ports import Completion, JsonSchema, Message, Reader
 from cairn_answerer.thinking import Spoken
 from cairn_shared.http import retry_after
 from cairn_shared.logging import get_logger
+from cairn_shared.openai import Endpoint
 
 log = get_logger(__name__)
 
@@ -29,30 +28,6 @@ _PERHAPS_THE_REQUEST = (500, 501, 502)
 _MALFORMED = (400, 422)
 _UNKNOWN_THERE = (404, 405, 415)
 """OpenRouter answers 404 where no provider takes a parameter."""
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where the model is: the address without a slash at its end, the query, and the header that carries the key."""
-
-    address: str
-    query: Mapping[str, str]
-    key_header: str
-
-    @classmethod
-    def of(cls, url: str, key_header: str | None = None) -> Self:
-        """From `url`, which for Azure ends with `?api-version=...`. Azure has its keys in a header of its own."""
-        parsed = httpx.URL(url)
-        query = dict(parsed.params)
-        chosen = key_header or ("api-key" if "api-version" in query else "authorization")
-        return cls(str(parsed.copy_with(query=None)).rstrip("/"), query, chosen.lower())
-
-    def headers(self, key: SecretStr | None) -> dict[str, str]:
-        """How `key` is shown."""
-        if key is None:
-            return {}
-        shown = key.get_secret_value()
-        return {self.key_header: f"Bearer {shown}" if self.key_header == "authorization" else shown}
 
 
 class OpenAIModel:

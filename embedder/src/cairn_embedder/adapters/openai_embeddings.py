@@ -22,6 +22,7 @@ from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, InvalidInput, TooLarge, TransientError, Unavailable
 from cairn_shared.http import retry_after
 from cairn_shared.logging import get_logger
+from cairn_shared.openai import Endpoint
 from cairn_shared.retry import Backoff
 
 log = get_logger(__name__)
@@ -68,15 +69,22 @@ class _Answer(BaseModel):
     data: list[_Row]
 
 
-class Endpoint:
-    """One model behind a base URL, asked once per call. `client` has the base URL and the time-out of one request."""
+class RemoteModel:
+    """One model of an endpoint, asked once per call. `client` has its address and the time-out of one request."""
 
     def __init__(
-        self, client: httpx.AsyncClient, *, model: str, api_key: SecretStr | None, dimensions: int | None
+        self,
+        client: httpx.AsyncClient,
+        endpoint: Endpoint,
+        *,
+        model: str,
+        api_key: SecretStr | None,
+        dimensions: int | None,
     ) -> None:
         self._client = client
         self._model = model
-        self._headers = {"authorization": f"Bearer {api_key.get_secret_value()}"} if api_key is not None else {}
+        self._query = endpoint.query
+        self._headers = endpoint.headers(api_key)
         self.asked_dimensions = dimensions
 
     async def embed(self, texts: Sequence[str]) -> Vector:
@@ -90,7 +98,9 @@ class Endpoint:
         if self.asked_dimensions is not None:
             body["dimensions"] = self.asked_dimensions
         try:
-            async with self._client.stream("POST", "embeddings", json=body, headers=self._headers) as response:
+            async with self._client.stream(
+                "POST", "embeddings", params=self._query or None, json=body, headers=self._headers
+            ) as response:
                 content = await _limited(response)
         except httpx.TimeoutException as exc:
             raise Unavailable(NAME, f"the {NAME} timed out") from exc
@@ -110,7 +120,7 @@ class RemoteEngine:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        model: RemoteModel,
         policy: RemotePolicy,
         metrics: EmbedderMetrics,
         clock: Clock,
@@ -118,7 +128,7 @@ class RemoteEngine:
         own: int,
         dimension: int,
     ) -> None:
-        self._endpoint = endpoint
+        self._model = model
         self._own = own
         self._dimension = dimension
         self._policy = policy
@@ -216,7 +226,7 @@ class RemoteEngine:
 
     async def _once(self, texts: Sequence[str]) -> Vector:
         started = self._clock.monotonic()
-        vectors = await self._endpoint.embed(texts)
+        vectors = await self._model.embed(texts)
         if vectors.shape[1] != self._own:
             raise TransientError(f"the {NAME} gives {vectors.shape[1]} dimensions, at start it gave {self._own}")
         self._metrics.encode.observe(self._clock.monotonic() - started)
@@ -224,20 +234,20 @@ class RemoteEngine:
         return vectors
 
 
-async def measure(endpoint: Endpoint) -> int:
+async def measure(model: RemoteModel) -> int:
     """How long its vectors are. An endpoint that cannot cut them is asked for whole ones from here on.
 
     Raises:
         CairnError: it does not work.
     """
     try:
-        vectors = await endpoint.embed(["ready"])
+        vectors = await model.embed(["ready"])
     except InvalidInput as exc:
-        if endpoint.asked_dimensions is None:
+        if model.asked_dimensions is None:
             raise
         log.warning("the embeddings endpoint does not cut vectors: they are cut here", detail=exc.detail)
-        endpoint.asked_dimensions = None
-        vectors = await endpoint.embed(["ready"])
+        model.asked_dimensions = None
+        vectors = await model.embed(["ready"])
     return int(vectors.shape[1])
 
 

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from cairn_ingest_consumer.errors import NothingUsable
 from cairn_shared.errors import TransientError, Unavailable
 from cairn_shared.http import retry_after
+from cairn_shared.openai import Endpoint
 
 NAME = "model"
 MAX_ANSWER = 1024 * 1024
@@ -22,20 +23,23 @@ MAX_ANSWER = 1024 * 1024
 
 
 class ChatModel:
-    """As `ports.QuestionModel`. `client` has the endpoint as its base URL."""
+    """As `ports.QuestionModel`. `client` has the endpoint's address as its base URL.
 
-    def __init__(self, client: httpx.AsyncClient, *, model: str, api_key: SecretStr | None, max_tokens: int) -> None:
+    Nothing optional is asked for (temperature, length, a schema): servers differ in what they take, and the answer is
+    bounded here by time and size.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, endpoint: Endpoint, *, model: str, api_key: SecretStr | None) -> None:
         self._client = client
         self._model = model
-        self._max_tokens = max_tokens
-        self._headers = {"authorization": f"Bearer {api_key.get_secret_value()}"} if api_key is not None else {}
+        self._query = endpoint.query
+        self._headers = endpoint.headers(api_key)
 
     async def write(self, system: str, user: str, seconds: float) -> str:
         """As `ports.QuestionModel.write`."""
         body = {
             "model": self._model,
             "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
-            "max_tokens": self._max_tokens,
         }
         try:
             async with asyncio.timeout(seconds):
@@ -50,7 +54,12 @@ class ChatModel:
 
     async def _ask(self, body: dict[str, Any]) -> str:
         request = self._client.stream(
-            "POST", "chat/completions", json=body, headers=self._headers, timeout=httpx.Timeout(None, connect=5.0)
+            "POST",
+            "chat/completions",
+            params=self._query or None,
+            json=body,
+            headers=self._headers,
+            timeout=httpx.Timeout(None, connect=5.0),
         )
         async with request as response:
             status = response.status_code
