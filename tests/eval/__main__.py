@@ -1,4 +1,4 @@
-"""`python tests/eval`: how good the retriever is, on the sets in data/eval and on real alerts. See `--help`."""
+"""`python tests/eval`: how good search and answers are, on the sets in data/eval and on public runbooks. See `--help`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
+import eval_answers_report
+import eval_judge
+import eval_judge_run
+import eval_report
 import eval_suite
 from eval_sets import CHECKOUT
 
@@ -23,7 +27,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--ablate", action="store_true", help="also measure what each part contributes (long)")
     parser.add_argument("--calibrate", action="store_true", help="also fit the relevance gate, and print its numbers")
     parser.add_argument("--write", metavar="DSN", help="with --calibrate: store the numbers in this database")
-    parser.add_argument("--judge", type=int, default=20, metavar="N", help="questions for the LLM judge; 0 for none")
+    parser.add_argument(
+        "--judge",
+        type=int,
+        nargs="?",
+        const=20,
+        metavar="N",
+        help="only have N answers (20) judged by a language model",
+    )
+    parser.add_argument(
+        "--plans", action="store_true", help="only measure what is told of plans of models (no servers)"
+    )
     parser.add_argument("--check", action="store_true", help="end with 1 when a target is missed")
     parser.add_argument("--json", action="store_true", help="print the results as JSON instead of tables")
     parser.add_argument(
@@ -36,15 +50,36 @@ def main() -> int:
     """Measure, report, compare with the last run."""
     options = arguments()
     console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 200)
-    suite = eval_suite.Suite(console, options.out, stamp=datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
-    wanted = eval_suite.Wanted(options.judge, options.ablate, options.calibrate, options.write)
-    results = asyncio.run(suite.run(wanted))
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    if options.judge is not None:
+        return judge(console, options.out, options.judge, stamp, as_json=options.json)
+    missed = eval_answers_report.run(console, options.out)
+    kept = eval_answers_report.FILE
+    if not options.plans:
+        suite = eval_suite.Suite(console, options.out, stamp=stamp)
+        results = asyncio.run(suite.run(eval_suite.Wanted(options.ablate, options.calibrate, options.write)))
+        missed += results["missed"]
+        kept = eval_report.LATEST
     if options.json:
-        print(json.dumps(json.loads((options.out / "latest.json").read_text())))
-    missed = results["missed"]
+        print(json.dumps(json.loads((options.out / kept).read_text())))
     for target in missed:
         console.print(f"[red]missed[/]: {target}")
     return 1 if options.check and missed else 0
+
+
+def judge(console: Console, out: Path, count: int, stamp: str, *, as_json: bool) -> int:
+    """Have answers judged. Ends with 2 where there is no judge, with 1 where none of its verdicts can be used."""
+    found = eval_judge.Judge.from_environment()
+    if found is None:
+        console.print(f"[red]{eval_judge.MISSING}[/]")
+        return 2
+    if count < 1:
+        console.print("[red]--judge: at least one question[/]")
+        return 2
+    results = asyncio.run(eval_judge_run.run(console, out, found, count, stamp=stamp))
+    if as_json:
+        print(json.dumps(json.loads((out / eval_judge_run.FILE).read_text())))
+    return 0 if results["metrics"] else 1
 
 
 if __name__ == "__main__":

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from eval_gate import Case, Fit, curve, fit, operating_point, probabilities, rates, validated
-from eval_judge import Judge, Judged, context_precision, read_object, scores_of
 from eval_metrics import measure
 from eval_run import Outcome
 from eval_sets import (
@@ -186,59 +183,6 @@ class TestGate:
         assert separation(validated(cases)) < separation(probabilities(fit(cases), cases))
 
 
-VERDICT = {
-    "relevant": [True, False, True],
-    "reference_statements": 4,
-    "reference_supported": 3,
-    "answer_claims": 2,
-    "answer_supported": 2,
-    "answer_relevance": 0.9,
-}
-
-
-class TestJudge:
-    def test_scores(self) -> None:
-        assert scores_of(VERDICT, 3) == pytest.approx(
-            {"context precision": (1 + 2 / 3) / 2, "context recall": 0.75, "faithfulness": 1.0, "answer relevance": 0.9}
-        )
-
-    def test_an_answer_without_claims_has_no_faithfulness(self) -> None:
-        assert "faithfulness" not in scores_of(VERDICT | {"answer_claims": 0}, 3)
-
-    @pytest.mark.parametrize(
-        "change", [{"relevant": [True]}, {"answer_relevance": 7}, {"answer_supported": 5}, {"answer_claims": "two"}]
-    )
-    def test_nonsense_is_refused(self, change: dict[str, object]) -> None:
-        with pytest.raises(ValueError):
-            scores_of(VERDICT | change, 3)
-
-    def test_context_precision_rewards_the_front(self) -> None:
-        assert context_precision([True, False]) > context_precision([False, True]) > context_precision([False, False])
-
-    def test_object_among_words(self) -> None:
-        assert read_object('Sure! ```json\n{"a": 1}\n``` done') == {"a": 1}
-        with pytest.raises(ValueError):
-            read_object("no")
-
-    async def test_garbled_verdicts_are_counted_and_left_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        replies = iter([json.dumps(VERDICT), "I would rather not.", json.dumps({"relevant": []})])
-
-        def reply(request: httpx.Request) -> httpx.Response:
-            assert request.headers["authorization"] == "Bearer key"
-            return httpx.Response(200, json={"choices": [{"message": {"content": next(replies)}}]})
-
-        real = httpx.AsyncClient
-        monkeypatch.setattr(httpx, "AsyncClient", lambda **fields: real(transport=httpx.MockTransport(reply), **fields))
-        verdicts = await Judge("http://model/v1", "m", "key").judge([Judged("q", "r", ["a", "b", "c"], "answer")] * 3)
-        assert (verdicts.judged, verdicts.unusable) == (1, 2)
-        assert verdicts.means()["context recall"] == 0.75
-
-    def test_none_without_a_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("LLM_BASE_URL", "LLM_API_KEY", "LLM_MODEL"):
-            monkeypatch.delenv(name, raising=False)
-        assert Judge.from_environment() is None
-
-
 @pytest.mark.eval
 async def test_targets_are_reached() -> None:
     """Everything: builds the indexes, asks all questions of all systems, shows, keeps and compares the results."""
@@ -246,5 +190,5 @@ async def test_targets_are_reached() -> None:
 
     folder = CHECKOUT / ".cairn" / "eval"
     suite = Suite(Console(width=200), Path(folder), datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
-    results = await suite.run(Wanted(judge=20, calibrate=True))
+    results = await suite.run(Wanted(calibrate=True))
     assert results["missed"] == []

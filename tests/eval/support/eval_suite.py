@@ -10,10 +10,8 @@ from pathlib import Path
 import eval_ablation
 import eval_gate_measure as gates
 import eval_report
-from eval_answers import answerer, answers
 from eval_gate import Case, case_of, curve, rates
 from eval_index import Servers, build, corpus_runbooks, demo_runbooks, identifier_events, runbook_events
-from eval_judge import MISSING, Judge, Judged
 from eval_metrics import Figure, measure
 from eval_run import SYSTEMS, Outcome, page_of, retriever, runbook_of
 from eval_sets import (
@@ -67,7 +65,6 @@ class Set:
 class Wanted:
     """What to measure beside the sets."""
 
-    judge: int = 0
     ablate: bool = False
     calibrate: bool = False
     write: str | None = None
@@ -124,8 +121,6 @@ class Suite:
         if wanted.ablate:
             del sets[IDENTIFIERS]
             results["ablation"] = await self._ablation(servers, sets, indexes)
-        if wanted.judge:
-            await self._judge(servers, results, indexes[GOLDEN], wanted.judge)
         results["missed"] = missed(results)
         file = eval_report.save(self._folder, results, self._stamp)
         bars = {name: systems for name, systems in results["sets"].items() if name != IDENTIFIERS}
@@ -216,31 +211,6 @@ class Suite:
         ]
         eval_report.show_rows(self._console, "what each part contributes", ["variant", *columns], rows)
         return table
-
-    async def _judge(self, servers: Servers, results: eval_report.Results, dsn: str, count: int) -> None:
-        judge = Judge.from_environment()
-        if judge is None:
-            self._console.print(f"[yellow]{MISSING}[/]")
-            return
-        questions = [question for question in golden() if question.answer is not None]
-        chosen = questions[:: max(1, len(questions) // count)][:count]
-        references = {book.id: book.steps for book in demo_runbooks()}
-        with self._console.status(f"LLM judge: {len(chosen)} answers"), answerer(servers, dsn, self._folder) as address:
-            cases = [
-                Judged(
-                    question.text,
-                    "\n\n".join(s.body for s in references[question.answer or ""] if s.number in question.steps),
-                    [source.content or "" for source in response.sources],
-                    response.answer,
-                )
-                for question, response in zip(chosen, answers(address, chosen), strict=True)
-            ]
-            verdicts = await judge.judge(cases)
-        means = verdicts.means()
-        results["judge"] = {"model": judge.model, "judged": verdicts.judged, "unusable": verdicts.unusable} | means
-        title = f"LLM judge ({judge.model}): {verdicts.judged} answers, {verdicts.unusable} verdicts unusable"
-        rows = [[name, f"{value:.3f}"] for name, value in means.items()]
-        eval_report.show_rows(self._console, title, ("metric", "mean"), rows)
 
 
 def _cases(outcomes: Sequence[Outcome], name: str) -> list[Case]:
