@@ -147,7 +147,9 @@ async def test_an_unreachable_model_is_told_apart(bench: Bench, model: ScriptedM
     assert answer["degraded_reason"] == "llm_unreachable"
 
 
-SECOND = "Run `SELECT pg_last_wal_replay_lsn();` on the standby and wait 5 minutes."
+SECOND = STEPS[0]
+"""What the second unit of the first step comes to: with the words in bold before it."""
+
 MARKER = "PostgreSQL replica, fallen behind, Step 1"
 READABLE: dict[str, Callable[[str], str]] = {
     "fenced json": lambda key: f'```json\n{{"answerable": true, "items": [{{"step": "{key}", "units": [2]}}]}}\n```',

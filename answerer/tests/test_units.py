@@ -77,8 +77,8 @@ def test_a_step_falls_into_sentences_items_fences_quotations_and_rows() -> None:
     ("chosen", "expected"),
     [
         ("**Make room", ["**Make room.**"]),
-        ("```bash\ndf", ["Look:\n\n```bash\ndf -h /data\n```"]),
-        ("Look", ["Look:\n\n```bash\ndf -h /data\n```"]),
+        ("```bash\ndf", ["**Make room.**", "Look:\n\n```bash\ndf -h /data\n```"]),
+        ("Look", ["**Make room.**", "Look:\n\n```bash\ndf -h /data\n```"]),
         ("```bash\n  kubectl", ["There are two ways:\n\n- Grow it:\n\n  ```bash\n  kubectl edit pvc data\n  ```"]),
         ("1. Wait", ["There are two ways:\n\n- Grow it:\n\n  ```bash\n  kubectl edit pvc data\n  ```\n\n  1. Wait."]),
         ("- Move", ["There are two ways:", "- Move it."]),
@@ -94,6 +94,13 @@ def test_what_stands_under_a_heading_brings_the_heading() -> None:
     text = "## If the disk is full\n\n### On Linux\n\nGrow it.\n\n## Otherwise\n\nWait. Look."
     assert shown(text, "Grow") == ["## If the disk is full\n\n### On Linux\n\nGrow it."]
     assert shown(text, "Look") == ["## Otherwise", "Look."]
+
+
+def test_words_in_bold_are_a_heading_of_what_follows() -> None:
+    text = "**If it is full.** Grow it. Look.\n\n**Otherwise:**\n\nWait.\n\n- Sleep.\n\n**Then**\n\nGo **on**."
+    assert shown(text, "Look") == ["**If it is full.**", "Look."]
+    assert shown(text, "- Sleep") == ["**Otherwise:**\n\nWait.\n\n- Sleep."]
+    assert shown(text, "Go") == ["**Then**\n\nGo **on**."]
 
 
 def test_an_indented_run_stands_at_the_margin() -> None:

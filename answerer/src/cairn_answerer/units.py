@@ -20,6 +20,8 @@ from cairn_shared.runbooks.outline import block_parser
 
 Kind = Literal["sentence", "item", "fence", "row", "quote", "heading", "other"]
 
+_BOLD = re.compile(r"(\*\*|__)(?!\s)(?:(?!\1).){1,200}\1:?")
+_BOLD_LEVEL = 7
 _LINE_END = re.compile(r"\r\n?|\n")
 _PARSER = block_parser()
 
@@ -186,10 +188,25 @@ class _Reader:
             if here.fresh:
                 here.parent = (*here.parent, place)
         else:
-            place = self._add("sentence", start, here.parent)
-            for offset in sentence_ends(self._text[start:end]):
-                place = self._add("sentence", start + offset, here.parent)
+            place = self._sentences(start, end, here.parent)
         here.lead, here.fresh = place, False
+
+    def _sentences(self, start: int, end: int, above: tuple[int, ...]) -> int:
+        """The units of a paragraph, and the last of them. Words in bold before others are a heading that runs in; in
+        bold alone they are one for what follows.
+        """
+        text = self._text[start:end]
+        ends = list(sentence_ends(text))
+        if not ends and _BOLD.fullmatch(text.strip()):
+            self._headings = [(level, place) for level, place in self._headings if level < _BOLD_LEVEL]
+            place = self._add("heading", start, above)
+            self._headings += [] if above else [(_BOLD_LEVEL, place)]
+            return place
+        place = self._add("sentence", start, above)
+        run_in = (place,) if ends and _BOLD.fullmatch(text[: ends[0]].strip()) else ()
+        for offset in ends:
+            place = self._add("sentence", start + offset, (*above, *run_in))
+        return place
 
     def _block(self, token: Token, kind: Kind, here: _Container) -> None:
         first, _ = self._enter(token)
