@@ -15,7 +15,7 @@ from typing import Any
 
 from cairn_retriever.model import Evidence
 from cairn_retriever.policy import GatePolicy
-from cairn_shared.api.search import Gate
+from cairn_shared.api.search import Gate, HalfVerdict
 
 STORED = ("intercept", "cosine", "coverage", "gap", "threshold", "words_alone")
 
@@ -58,7 +58,7 @@ class Names:
     asked: Sequence[str]
     """The identifiers of the query."""
     found: Sequence[str]
-    """Those that some candidate holds."""
+    """Those that some candidate holds, in either half of the corpus."""
     naming: frozenset[str]
     """Those that few documents hold."""
     joined: Sequence[str]
@@ -68,29 +68,39 @@ class Names:
     routed: bool
     """An alert or an address led to a runbook that is among the candidates."""
 
-    def certain(self, halves: Sequence[Evidence], policy: GatePolicy) -> bool:
-        """Whether there is an answer whatever the vectors say.
+    def certain(self, half: Evidence, policy: GatePolicy) -> bool:
+        """Whether the first document of this half is an answer whatever the vectors say.
 
-        A runbook that the query leads to; a key that few documents hold (a ticket, an error code, a commit, a setting);
-        and, unless the page is about another product than the query: a phrase of the query that it holds word by word,
-        or any other name of few (`502`, `MISCONF`) when it holds all the rest that is asked, too.
+        It holds a key of the query that few documents hold (a ticket, an error code, a commit, a setting); or, unless
+        it is about another product than the query: a phrase of the query word by word, or any other name of few
+        (`502`, `MISCONF`) and all the rest that is asked, too.
         """
-        named = [one for one in self.found if one in self.naming]
+        named = [one for one in half.held if one in self.naming]
         keys = [one for one in named if one in self.joined or _KEY.fullmatch(one)]
-        return (
-            self.routed
-            or bool(keys)
-            or any(
-                half.quoted or ((named or self.code) and half.coverage >= policy.whole)
-                for half in halves
-                if not half.foreign
-            )
-        )
+        if keys:
+            return True
+        return not half.foreign and (half.quoted or (bool(named or self.code) and half.coverage >= policy.whole))
+
+
+def verdict(half: Evidence | None, names: Names, policy: GatePolicy, *, routed: bool = False) -> HalfVerdict | None:
+    """Whether one half of the corpus has an answer; None where it has nothing at all."""
+    if half is None or half.document_id is None:
+        return None
+    believed = confidence(half, policy)
+    sure = routed or names.certain(half, policy)
+    return HalfVerdict(
+        document_id=half.document_id,
+        confidence=round(believed, 6),
+        certain=sure,
+        enough=sure or believed >= policy.threshold,
+    )
 
 
 def judge(runbooks: Evidence | None, events: Evidence | None, names: Names, policy: GatePolicy) -> Gate:
-    """What the gate saw, and whether it is enough: certainty, or evidence in either half of the corpus."""
+    """What the gate saw, and whether it is enough: certainty or evidence, in each half of the corpus by itself."""
     halves = [half for half in (runbooks, events) if half is not None]
+    of_runbooks = verdict(runbooks, names, policy, routed=names.routed)
+    of_events = verdict(events, names, policy)
     cosines = [half.cosine for half in halves if half.cosine is not None]
     coverage = max((half.coverage for half in halves), default=0.0)
     believed = max((confidence(half, policy) for half in halves), default=0.0)
@@ -101,5 +111,7 @@ def judge(runbooks: Evidence | None, events: Evidence | None, names: Names, poli
         identifiers_asked=list(names.asked),
         identifiers_found=list(names.found),
         routed=names.routed,
-        enough=bool(halves) and (names.certain(halves, policy) or believed >= policy.threshold),
+        enough=any(one.enough for one in (of_runbooks, of_events) if one),
+        runbooks=of_runbooks,
+        events=of_events,
     )

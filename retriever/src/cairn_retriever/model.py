@@ -207,6 +207,9 @@ class Evidence:
     """It holds, word by word, a phrase of the query that few documents hold."""
     foreign: bool = False
     """The query names products, and it is about none of them."""
+    document_id: uuid.UUID | None = None
+    held: frozenset[str] = frozenset()
+    """Identifiers of the query that it holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from cairn_retriever.model import Scored
 from cairn_retriever.policy import RankingPolicy
@@ -57,16 +58,27 @@ def spread(steps: Sequence[Step], policy: RankingPolicy) -> list[Step]:
     return first + later
 
 
-def share_out(runbooks: Sequence[Step], events: Sequence[Step], k: int, policy: RankingPolicy) -> list[Step]:
-    """`k` places for two lists that are ranked apart, then merged by score.
+Half = Literal["runbooks", "events"]
+
+
+def share_out(
+    runbooks: Sequence[Step], events: Sequence[Step], k: int, policy: RankingPolicy, first: Half | None = None
+) -> list[Step]:
+    """`k` places for two lists that are ranked apart: merged by score, or `first` before the other.
 
     Events take at most their share while there are runbooks to show; events that are named exactly are no part of it.
+    Where only events are an answer runbooks get what events get otherwise.
     """
+    if first == "events":
+        places = min(len(events), max(k - round(k * policy.event_share), k - len(runbooks)))
+        return [*events[:places], *runbooks[: k - places]]
     exact = sum(1 for event in events if event.tier > TIER_PLAIN)
     share = max(round(k * policy.event_share), k - len(runbooks))
     if runbooks:
         share = min(share, k - 1)
     places = min(len(events), max(share, min(exact, k)))
+    if first == "runbooks":
+        return [*runbooks[: k - places], *events[:places]]
     return _merge(runbooks[: k - places], events[:places])
 
 

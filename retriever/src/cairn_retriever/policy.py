@@ -68,9 +68,15 @@ class FusionPolicy:
 
 @dataclass(frozen=True)
 class DecayPolicy:
-    """How an event ages: `floor + (1 - floor) * 2 ** (-age / half_life)` of its score stays. Runbooks never age."""
+    """How an event ages: `1 - most * (1 - 2 ** (-age / half_life))` of its score stays. Runbooks never age.
 
-    floor: float = 0.4
+    Age decides between events that fit about as well. It takes so little that it never speaks for one that fits less.
+    """
+
+    most: float = 0.08
+    """Share of its score that age takes at the most."""
+    ahead_days: float = 1.0
+    """A time further in the future than this is a mistake: such an event counts as old."""
     default_half_life: float = 14.0
     half_lives: Mapping[str, float] = field(
         default_factory=lambda: MappingProxyType(
@@ -128,7 +134,7 @@ class RankingPolicy:
     """What each earlier step takes from a step: a procedure is begun at its beginning."""
     later_steps: int = 10
     event_share: float = 0.4
-    """Share of the results that events may take while there are runbooks to show."""
+    """Share of the results that events may take while there are runbooks to show, unless only events are an answer."""
     steps_per_document: int = 3
     """More steps of one runbook follow only after the other runbooks had their turn, unless the query names it."""
     naming_documents: int = 8

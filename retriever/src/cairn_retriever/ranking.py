@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cairn_retriever import fusion as fusions
 from cairn_retriever.lexical import Bm25
 from cairn_retriever.model import RUNBOOK, Candidate, Evidence, Ranked, Ranking, Scored
-from cairn_retriever.places import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME, Step, fold, share_out, spread
+from cairn_retriever.places import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME, Half, Step, fold, share_out, spread
 from cairn_retriever.policy import DecayPolicy, GatePolicy, RankingPolicy, RetrievalPolicy
 from cairn_shared.api.search import Fusion, Mode
 
@@ -39,20 +39,34 @@ class Question:
     """The request restricts the time itself."""
 
 
-def rank(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> Ranking:
+Prefer = Callable[[Evidence | None, Evidence | None], Half | None]
+"""Which half of the corpus is an answer where the other is none, by the evidence of the runbooks and of the events."""
+
+
+def no_preference(_runbooks: Evidence | None, _events: Evidence | None) -> Half | None:
+    """Both halves are merged by score."""
+    return None
+
+
+def rank(
+    candidates: Sequence[Candidate],
+    question: Question,
+    bm25: Bm25,
+    policy: RetrievalPolicy,
+    prefer: Prefer = no_preference,
+) -> Ranking:
     """Steps in order, at most `question.k`, duplicates folded, and what speaks for there being an answer among them."""
     quoted = _quoted(candidates, question, policy.ranking)
     runbooks, events = _ordered(candidates, question, quoted, bm25, policy)
-    steps = _present(share_out(runbooks, events, question.k, policy.ranking), question, bm25)
+    judged = runbooks, events
     if any(one.extra_cosine is not None for one in candidates):
         # Whoever refines a query neither talks the gate into an answer nor out of one.
         unrefined = [replace(one, extra_cosine=None) for one in candidates]
-        runbooks, events = _ordered(unrefined, question, quoted, bm25, policy)
-    return Ranking(
-        steps,
-        _evidence(runbooks, question, quoted, bm25, policy.gate),
-        _evidence(events, question, quoted, bm25, policy.gate),
-    )
+        judged = _ordered(unrefined, question, quoted, bm25, policy)
+    of_runbooks, of_events = (_evidence(half, question, quoted, bm25, policy.gate) for half in judged)
+    first = prefer(of_runbooks, of_events)
+    steps = _present(share_out(runbooks, events, question.k, policy.ranking, first), question, bm25)
+    return Ranking(steps, of_runbooks, of_events)
 
 
 def _ordered(
@@ -120,7 +134,15 @@ def _evidence(
     chunks = [one.candidate for step in steps if step.document_id == first for one in step.chunks]
     gap = 0.0 if cosine is None else cosine - _rival(sorted(cosines.values(), reverse=True), policy)
     foreign = bool(question.products) and not bm25.hold(chunks, question.products)
-    return Evidence(cosine, bm25.coverage(chunks), gap, quoted=first in quoted, foreign=foreign)
+    return Evidence(
+        cosine,
+        bm25.coverage(chunks),
+        gap,
+        quoted=first in quoted,
+        foreign=foreign,
+        document_id=first,
+        held=frozenset[str]().union(*(step.held for step in steps if step.document_id == first)),
+    )
 
 
 def _rival(cosines: Sequence[float], policy: GatePolicy) -> float:
@@ -136,7 +158,10 @@ def _score(candidates: Sequence[Candidate], question: Question, bm25: Bm25, poli
         relevance = fusions.seed(
             cosines if question.mode != "keyword" else [None] * len(cosines),
             [one.seed_rank if question.mode != "semantic" else 0.0 for one in candidates],
-            [None if one.kind == RUNBOOK else age_in_days(one.occurred_at, question.now) for one in candidates],
+            [
+                None if one.kind == RUNBOOK else max(0.0, age_in_days(one.occurred_at, question.now))
+                for one in candidates
+            ],
             policy.fusion,
         )
     else:
@@ -272,14 +297,16 @@ def _identifier_share(held: frozenset[str], question: Question) -> float:
 
 
 def age_in_days(occurred_at: datetime | None, now: datetime) -> float:
-    """Days since then, fractions included; 0 for the future, so that a wrong clock gives no advantage."""
-    return max(0.0, (now - occurred_at).total_seconds() / SECONDS_PER_DAY) if occurred_at else 0.0
+    """Days since then, fractions included; below 0 for what is yet to come, 0 where no time is known."""
+    return (now - occurred_at).total_seconds() / SECONDS_PER_DAY if occurred_at else 0.0
 
 
 def decay(kind: str, age: float, policy: DecayPolicy) -> float:
-    """The factor for an event of `kind` that is `age` days old, in [floor, 1]."""
+    """The factor for an event of `kind` that is `age` days old, in [1 - most, 1]: a wrong clock gives no advantage."""
+    if age < -policy.ahead_days:
+        return 1.0 - policy.most
     half_life = policy.half_lives.get(kind, policy.default_half_life)
-    return policy.floor + (1.0 - policy.floor) * math.exp2(-age / half_life)
+    return 1.0 - policy.most * (1.0 - math.exp2(-max(age, 0.0) / half_life))
 
 
 def _order(step: Step) -> tuple[int, float, bytes, int, bytes]:
@@ -288,7 +315,10 @@ def _order(step: Step) -> tuple[int, float, bytes, int, bytes]:
 
 
 def _present(steps: Sequence[Step], question: Question, bm25: Bm25) -> list[Ranked]:
-    """Scores that fall with the place, in [0, 1]: a tier is a band of its own above the plain ones."""
+    """Scores that fall with the place, in [0, 1]: a tier is a band of its own above the plain ones.
+
+    Where one half of the corpus goes before the other, the score of a step is no more than that of the one before it.
+    """
     top = max((step.tier for step in steps), default=0)
     presented: list[Ranked] = []
     last = 1.0

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from cairn_retriever import gate
@@ -23,10 +24,10 @@ from cairn_retriever.model import (
     Ranking,
     WeightedLexeme,
 )
-from cairn_retriever.policy import RetrievalPolicy
+from cairn_retriever.policy import GatePolicy, RetrievalPolicy
 from cairn_retriever.ports import Hints, Index, QueryEmbedder, QueryVectors, Snapshot
 from cairn_retriever.query import clean, parse
-from cairn_retriever.ranking import Question, rank
+from cairn_retriever.ranking import Prefer, Question, rank
 from cairn_shared.api.search import SearchFilters, SearchRequest, SearchResponse
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, TransientError
@@ -84,20 +85,20 @@ class Searcher:
                 vectors, degraded = await self._of_this_corpus(vectors, query, request, snapshot.state)
             candidates = await self._find(snapshot, request, read, vectors)
             watch.lap("candidates_ms")
-            ranking = self._rank(candidates, request, read)
+            names = self._names(candidates, read)
+            judge = partial(gate.judge, names=names, policy=self._gate_policy(snapshot.state))
+            ranking = self._rank(candidates, request, read, lambda *halves: judge(*halves).first)
             watch.lap("rank_ms")
             hits = await snapshot.hits(ranking.steps)
             state = snapshot.state
         watch.lap("show_ms")
-        names = self._names(candidates, read)
-        thresholds = gate.policy_for(state.fingerprint, state.thresholds, self._policy.gate)
         sources = Counter(source for one in candidates for source in one.sources)
         self._metrics.searched(request, degraded, watch.total() / 1000, sources)
         return SearchResponse(
             results=hits,
             mode=request.mode,
             degraded=degraded,
-            gate=gate.judge(ranking.runbooks, ranking.events, names, thresholds),
+            gate=judge(ranking.runbooks, ranking.events),
             epoch=state.epoch,
             fingerprint=state.fingerprint,
             timings={**watch.laps, "total_ms": watch.total()},
@@ -176,7 +177,7 @@ class Searcher:
         lexemes = read.prepared.lexemes
         return lexemes if request.fusion == "seed" and len(lexemes) <= self._policy.candidates.lexemes else ()
 
-    def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read) -> Ranking:
+    def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read, prefer: Prefer) -> Ranking:
         total = max(read.prepared.state.chunks, 1)
         question = Question(
             mode=request.mode,
@@ -190,10 +191,13 @@ class Searcher:
             products=frozenset(lexeme for names in read.prepared.products for lexeme in names),
             ignore_age=request.filters.since is not None or request.filters.until is not None,
         )
-        return rank(candidates, question, self._bm25(read), self._policy)
+        return rank(candidates, question, self._bm25(read), self._policy, prefer)
 
     def _bm25(self, read: Read) -> Bm25:
         return Bm25(read.lexemes, read.runbooks, read.events, self._policy.lexical)
+
+    def _gate_policy(self, state: CorpusState) -> GatePolicy:
+        return gate.policy_for(state.fingerprint, state.thresholds, self._policy.gate)
 
     def _names(self, candidates: Sequence[Candidate], read: Read) -> gate.Names:
         routed = {route.document_id for route in read.prepared.routes}
@@ -227,7 +231,7 @@ class Searcher:
             ],
             "identifiers": dict(read.prepared.identifier_documents),
             "naming": sorted(read.naming),
-            "certain": names.certain([ranking.runbooks] if ranking.runbooks else [], self._policy.gate),
+            "certain": bool(ranking.runbooks) and names.certain(ranking.runbooks, self._policy.gate),
             "routes": [{"document_id": str(one.document_id), "by": one.by} for one in read.prepared.routes],
             "sources": dict(sources),
             "evidence": {

@@ -72,11 +72,12 @@ class Sources:
     def recent(self, vector: Vector) -> Statement:
         """The nearest of the latest: what will win by its age must be among the candidates."""
         policy = self.policy.candidates
-        args: list[Any] = [vector, self.now - timedelta(days=policy.recent_days)]
+        ahead = self.now + timedelta(days=self.policy.decay.ahead_days)
+        args: list[Any] = [vector, self.now - timedelta(days=policy.recent_days), ahead]
         return Statement(
             "SELECT latest.chunk_id FROM ("
             f"SELECT e.chunk_id, e.embedding FROM {self.vectors} e WHERE {half(self.half, 'e')}"
-            f" AND e.occurred_at > $2{self._row_filters(args)}"
+            f" AND e.occurred_at > $2 AND e.occurred_at <= $3{self._row_filters(args)}"
             f" ORDER BY e.occurred_at DESC LIMIT {policy.recent_rows}"
             ") AS latest ORDER BY (latest.embedding <#> $1) + 0, latest.chunk_id"
             f" LIMIT {min(self.limit, policy.recent)}",

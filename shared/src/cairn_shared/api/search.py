@@ -122,6 +122,17 @@ class Hit(BaseModel):
     ]
 
 
+class HalfVerdict(BaseModel):
+    """Whether one half of the corpus, its runbooks or its events, has an answer."""
+
+    document_id: Annotated[uuid.UUID, Field(description="What would be shown first.")]
+    confidence: Annotated[float, Field(description="Estimated probability that it is an answer, in [0, 1].")]
+    certain: Annotated[
+        bool, Field(description="A name or the words of the query lead to it, whatever the vectors say.")
+    ]
+    enough: bool
+
+
 class Gate(BaseModel):
     """What the relevance gate saw (research: three refusals, the first before the model)."""
 
@@ -131,7 +142,20 @@ class Gate(BaseModel):
     identifiers_asked: list[str]
     identifiers_found: list[str]
     routed: Annotated[bool, Field(description="An alert or runbook_url led to a runbook exactly.")]
-    enough: Annotated[bool, Field(description="There is something relevant to answer from.")]
+    enough: Annotated[bool, Field(description="There is something relevant to answer from, in either half.")]
+    runbooks: Annotated[HalfVerdict | None, Field(description="None where no runbook was found or wanted.")] = None
+    events: Annotated[HalfVerdict | None, Field(description="None where no event was found or wanted.")] = None
+
+    @property
+    def first(self) -> Literal["runbooks", "events"] | None:
+        """The half that is an answer where the other is none, or is one for certain where the other only may be."""
+        of_runbooks, of_events = self.runbooks, self.events
+        if of_runbooks is None or of_events is None:
+            return None
+        for quality in ("enough", "certain"):
+            if getattr(of_runbooks, quality) != getattr(of_events, quality):
+                return "runbooks" if getattr(of_runbooks, quality) else "events"
+        return None
 
 
 class SearchResponse(BaseModel):
