@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,9 @@ from cairn_retriever.policy import GatePolicy
 from cairn_shared.api.search import Gate
 
 POLICY = GatePolicy()
-FAR = Evidence(cosine=0.3, coverage=0.1, gap=0.02)
-NEAR = Evidence(cosine=0.8, coverage=0.9, gap=0.2)
+PAGE = uuid.UUID(int=1)
+FAR = Evidence(cosine=0.3, coverage=0.1, gap=0.02, document_id=PAGE)
+NEAR = Evidence(cosine=0.8, coverage=0.9, gap=0.2, document_id=PAGE)
 
 
 def gate(runbooks: Evidence | None = FAR, events: Evidence | None = None, **names: Any) -> Gate:
@@ -25,9 +27,10 @@ def gate(runbooks: Evidence | None = FAR, events: Evidence | None = None, **name
     return judge(runbooks, events, Names(**nothing | names), POLICY)
 
 
-def named(name: str, **more: Any) -> Gate:
-    """`name` is found in few documents."""
-    return gate(asked=[name], found=[name], naming=frozenset({name}), **more)
+def named(name: str, runbooks: Evidence = FAR, **more: Any) -> Gate:
+    """`name` is in few documents, one of which is the runbook that would be shown."""
+    held = replace(runbooks, held=frozenset({name}))
+    return gate(held, asked=[name], found=[name], naming=frozenset({name}), **more)
 
 
 def test_neither_near_nor_worded_is_refused() -> None:
@@ -49,7 +52,7 @@ def test_a_camel_case_name_is_a_key() -> None:
 
 
 def test_a_key_that_many_documents_hold_names_nothing() -> None:
-    assert not gate(asked=["proj-123"], found=["proj-123"]).enough
+    assert not gate(replace(FAR, held=frozenset({"proj-123"})), asked=["proj-123"], found=["proj-123"]).enough
 
 
 @pytest.mark.parametrize("word", ["502", "binary", "x509", "0.0.0.0", "--type"])
@@ -70,11 +73,30 @@ def test_a_page_about_another_product_is_not_whatever_else_it_holds() -> None:
     assert gate(runbooks=foreign, events=NEAR).enough, "an event about that product may be"
 
 
-@pytest.mark.parametrize(
-    "seen", [{"routed": True}, {"asked": ["proj-12"], "found": ["proj-12"], "naming": {"proj-12"}}]
-)
-def test_what_is_named_exactly_is_enough_on_a_page_about_another_product_too(seen: dict[str, Any]) -> None:
-    assert gate(runbooks=replace(FAR, foreign=True), **seen).enough
+def test_what_is_named_exactly_is_enough_on_a_page_about_another_product_too() -> None:
+    assert gate(runbooks=replace(FAR, foreign=True), routed=True).enough
+    assert named("proj-12", runbooks=replace(FAR, foreign=True)).enough
+
+
+def test_each_half_of_the_corpus_answers_for_itself() -> None:
+    """A commit that holds the name makes no answer of a runbook that does not."""
+    seen = named("worker_eta_task_limit", runbooks=FAR, events=None)
+    assert seen.runbooks is not None
+    assert seen.runbooks.enough
+    commit = replace(FAR, held=frozenset({"worker_eta_task_limit"}), document_id=uuid.UUID(int=2))
+    seen = gate(FAR, commit, asked=["worker_eta_task_limit"], naming=frozenset({"worker_eta_task_limit"}))
+    assert seen.runbooks is not None
+    assert seen.events is not None
+    assert (seen.runbooks.enough, seen.events.enough, seen.enough) == (False, True, True)
+    assert seen.events.document_id == uuid.UUID(int=2)
+    assert seen.first == "events"
+
+
+def test_a_name_goes_before_likeness() -> None:
+    commit = replace(FAR, held=frozenset({"proj-123"}))
+    assert gate(NEAR, commit, asked=["proj-123"], naming=frozenset({"proj-123"})).first == "events"
+    assert gate(NEAR, NEAR).first is None
+    assert gate(NEAR, FAR, routed=True).first == "runbooks"
 
 
 def test_an_error_code_alone_is_enough_on_a_page_that_holds_it() -> None:
@@ -87,8 +109,8 @@ def test_nothing_found_is_never_enough() -> None:
 
 
 def test_without_vectors_words_decide() -> None:
-    assert gate(runbooks=Evidence(cosine=None, coverage=0.95, gap=0.0)).enough
-    assert not gate(runbooks=Evidence(cosine=None, coverage=0.1, gap=0.0)).enough
+    assert gate(runbooks=replace(NEAR, cosine=None, coverage=0.95)).enough
+    assert not gate(runbooks=replace(FAR, cosine=None)).enough
 
 
 def test_a_page_that_stands_out_is_believed_more() -> None:

@@ -17,7 +17,7 @@ from cairn_retriever.lexical import Bm25
 from cairn_retriever.model import Candidate, Lexicon, Ranked, Ranking, WeightedLexeme
 from cairn_retriever.places import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME
 from cairn_retriever.policy import DecayPolicy, RetrievalPolicy
-from cairn_retriever.ranking import Question, age_in_days, decay, rank
+from cairn_retriever.ranking import Prefer, Question, age_in_days, decay, no_preference, rank
 
 POLICY = RetrievalPolicy()
 WORDS = Bm25(
@@ -79,12 +79,12 @@ def candidate(
     )
 
 
-def ranking(candidates: Sequence[Candidate], **question: object) -> Ranking:
-    return rank(candidates, replace(QUESTION, **question), WORDS, POLICY)  # type: ignore[arg-type]
+def ranking(candidates: Sequence[Candidate], prefer: Prefer = no_preference, **question: object) -> Ranking:
+    return rank(candidates, replace(QUESTION, **question), WORDS, POLICY, prefer)  # type: ignore[arg-type]
 
 
-def ranked(candidates: Sequence[Candidate], **question: object) -> list[Ranked]:
-    return ranking(candidates, **question).steps
+def ranked(candidates: Sequence[Candidate], prefer: Prefer = no_preference, **question: object) -> list[Ranked]:
+    return ranking(candidates, prefer, **question).steps
 
 
 def documents(steps: Sequence[Ranked]) -> list[int]:
@@ -212,18 +212,26 @@ class TestAge:
         assert documents(ranked(steps)) == [1, 7, 30]
 
     def test_the_future_is_no_advantage(self) -> None:
-        assert age_in_days(NOW + timedelta(days=9), NOW) == 0.0
-        tomorrow, now = (candidate(of, kind="alert", age_days=age) for of, age in ((1, -9.0), (2, 0.0)))
-        assert {step.score for step in ranked([tomorrow, now])} == {ranked([now])[0].score}
+        assert age_in_days(NOW + timedelta(days=9), NOW) == -9.0
+        soon, now = (candidate(of, kind="alert", age_days=age) for of, age in ((1, -0.5), (2, 0.0)))
+        assert {step.score for step in ranked([soon, now])} == {ranked([now])[0].score}
+        year_9999 = candidate(1, kind="alert", age_days=-2_900_000.0)
+        assert documents(ranked([year_9999, now])) == [2, 1]
 
-    @given(age=st.floats(0, 1e6), kind=st.sampled_from(["alert", "ticket", "commit", "unheard-of"]))
-    def test_decay_never_falls_below_its_floor(self, age: float, kind: str) -> None:
+    @given(age=st.floats(-1e7, 1e7), kind=st.sampled_from(["alert", "ticket", "commit", "unheard-of"]))
+    def test_age_takes_little(self, age: float, kind: str) -> None:
         policy = DecayPolicy()
-        assert policy.floor <= decay(kind, age, policy) <= 1.0
+        assert 1.0 - policy.most <= decay(kind, age, policy) <= 1.0
 
-    def test_half_of_what_decays_is_left_after_the_half_life(self) -> None:
-        policy = DecayPolicy(floor=0.4, default_half_life=10.0)
-        assert decay("unheard-of", 10.0, policy) == pytest.approx(0.7)
+    def test_half_of_what_age_takes_is_taken_at_the_half_life(self) -> None:
+        policy = DecayPolicy(most=0.4, default_half_life=10.0)
+        assert decay("unheard-of", 10.0, policy) == pytest.approx(0.8)
+
+    def test_the_only_one_that_fits_is_first_however_old(self) -> None:
+        """Its own words find it among many newer ones that are about something else."""
+        old = candidate(1, kind="commit", cosine=0.8, words=9.0, age_days=900)
+        fresh = [candidate(of, kind="commit", cosine=0.55, words=2.0, age_days=of / 10) for of in range(2, 30)]
+        assert documents(ranked([old, *fresh]))[0] == 1
 
     def test_an_old_ticket_asked_for_by_its_key_is_first(self) -> None:
         old = candidate(1, kind="ticket", cosine=0.2, age_days=400, held=["proj-1"])
@@ -234,7 +242,7 @@ class TestAge:
 
     def test_asking_for_a_time_ignores_age(self) -> None:
         steps = [
-            candidate(1, kind="alert", cosine=0.6, age_days=300),
+            candidate(1, kind="alert", cosine=0.52, age_days=300),
             candidate(2, kind="alert", cosine=0.5, age_days=0),
         ]
         assert documents(ranked(steps, ignore_age=True)) == [1, 2]
@@ -256,6 +264,14 @@ class TestShares:
     def test_the_only_place_goes_to_a_runbook(self) -> None:
         found = ranked([candidate(1, kind="alert", cosine=0.9, age_days=0), candidate(2, cosine=0.3)], k=1)
         assert [step.kind for step in found] == ["runbook"]
+
+    def test_where_only_events_are_an_answer_they_come_first_and_take_most_places(self) -> None:
+        events = [candidate(of, kind="commit", cosine=0.4, age_days=900) for of in range(100, 130)]
+        steps = [*events, *(candidate(of, cosine=0.9) for of in range(1, 20))]
+        kinds = [step.kind for step in ranked(steps, prefer=lambda *_: "events")]
+        assert kinds == ["commit"] * 6 + ["runbook"] * 4
+        kinds = [step.kind for step in ranked(steps, prefer=lambda *_: "runbooks")]
+        assert kinds == ["runbook"] * 6 + ["commit"] * 4
 
     def test_an_event_named_exactly_goes_first(self) -> None:
         named = candidate(1, kind="commit", cosine=0.1, age_days=90, held=["deadbeef"])
