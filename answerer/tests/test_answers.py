@@ -90,6 +90,32 @@ async def test_events_are_told_apart_from_runbooks(
     assert report["citations"][0]["marker"] == "[deployment: orders, 2026-11-20]"
 
 
+@pytest.mark.parametrize("with_model", [True, False])
+async def test_an_event_is_no_reason_to_show_a_runbook_that_is_no_answer(
+    make_settings: Settings, retriever: FakeRetriever, model: ScriptedModel, *, with_model: bool
+) -> None:
+    commit = make_event("Pin the pool to 20 connections", kind="commit", title="Pin the pool", author="Ada")
+    retriever.answer = make_search(make_hit(1), commit, make_hit(2), runbooks=False, events=True)
+    model.scripts = [lambda call, writer: plan_script((call.event_ids[0], [1]))(call, writer)]
+    settings = make_settings() if with_model else make_settings(llm_base_url=None, llm_api_key=None)
+    async with serving(create_app(settings)) as url:
+        answer = await post(url, "who pinned the pool?")
+    assert [source["kind"] for source in answer["sources"]] == ["commit"]
+    assert "**[commit: Pin the pool, 2026-11-20]** (Ada, 2026-11-20 00:00 UTC)\n\n> Pin the pool" in answer["answer"]
+    assert answer["sources"][0]["author"] == "Ada"
+
+
+async def test_where_both_halves_are_an_answer_both_are_shown(
+    make_settings: Settings, retriever: FakeRetriever
+) -> None:
+    retriever.answer = make_search(make_event("orders-42 was deployed", kind="deployment"), make_hit(1))
+    async with serving(create_app(make_settings(llm_base_url=None, llm_api_key=None))) as url:
+        answer = await post(url, "what happened to orders-42?")
+    assert {source["kind"] for source in answer["sources"] if source["cited"]} == {"deployment", "runbook"}
+    assert answer["answer"].startswith("Reported by events")
+    assert STEPS[0] in answer["answer"]
+
+
 async def test_nothing_relevant_is_refused_without_asking_the_model(
     make_settings: Settings, retriever: FakeRetriever, model: ScriptedModel
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from answerer_corpus import make_passage
 
@@ -75,7 +76,7 @@ def test_the_best_runbook_is_that_of_the_best_step_never_an_event() -> None:
     event = make_passage(1, "log", kind="log", score=5.0)
     assert best_document([event, make_passage(3, score=0.4), make_passage(2, score=0.7)]) == make_passage(3, score=0.4)
     assert best_document([event]) is None
-    assert numbers(events([event, make_passage(2)]).passages) == [1]
+    assert events([event, make_passage(2)]) == (event,)
 
 
 def test_each_passage_stands_under_its_marker() -> None:
@@ -84,3 +85,31 @@ def test_each_passage_stands_under_its_marker() -> None:
         "**[PostgreSQL replica, fallen behind, Step 1]** (Steps)\n\nDo this.\n\n"
         "**[PostgreSQL replica, fallen behind, Step 2]**\n\nThen that."
     )
+
+
+def test_events_are_quoted_with_who_when_and_where() -> None:
+    commit = make_passage(
+        1,
+        "Pin the pool\nto 20 connections.",
+        kind="commit",
+        title="Pin the pool",
+        author="Ada",
+        occurred_at=datetime(2026, 11, 20, 9, 30, tzinfo=UTC),
+        url="https://git.example/c/1",
+    )
+    text = render(procedure([]), [commit])
+    assert text == (
+        "Reported by events, not by a runbook:\n\n"
+        "**[commit: Pin the pool, 2026-11-20]** (Ada, 2026-11-20 09:30 UTC, https://git.example/c/1)\n\n"
+        "> Pin the pool\n> to 20 connections."
+    )
+    both = render(procedure([make_passage(1, "Do this.", score=0.5)]), [commit], events_first=True)
+    assert both.startswith(text)
+    assert both.endswith("Do this.")
+
+
+def test_of_events_those_are_shown_that_hold_the_name_asked_for() -> None:
+    others = [make_passage(of, kind="commit", score=0.9) for of in range(1, 4)]
+    named = make_passage(4, kind="commit", score=0.8, named=True)
+    assert events([*others, named]) == (named,)
+    assert events(others) == tuple(others)

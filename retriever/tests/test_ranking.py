@@ -17,7 +17,7 @@ from cairn_retriever.lexical import Bm25
 from cairn_retriever.model import Candidate, Lexicon, Ranked, Ranking, WeightedLexeme
 from cairn_retriever.places import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME
 from cairn_retriever.policy import DecayPolicy, RetrievalPolicy
-from cairn_retriever.ranking import Prefer, Question, age_in_days, decay, no_preference, rank
+from cairn_retriever.ranking import Question, age_in_days, decay, rank
 
 POLICY = RetrievalPolicy()
 WORDS = Bm25(
@@ -79,12 +79,12 @@ def candidate(
     )
 
 
-def ranking(candidates: Sequence[Candidate], prefer: Prefer = no_preference, **question: object) -> Ranking:
-    return rank(candidates, replace(QUESTION, **question), WORDS, POLICY, prefer)  # type: ignore[arg-type]
+def ranking(candidates: Sequence[Candidate], **question: object) -> Ranking:
+    return rank(candidates, replace(QUESTION, **question), WORDS, POLICY)  # type: ignore[arg-type]
 
 
-def ranked(candidates: Sequence[Candidate], prefer: Prefer = no_preference, **question: object) -> list[Ranked]:
-    return ranking(candidates, prefer, **question).steps
+def ranked(candidates: Sequence[Candidate], **question: object) -> list[Ranked]:
+    return ranking(candidates, **question).steps
 
 
 def documents(steps: Sequence[Ranked]) -> list[int]:
@@ -268,10 +268,10 @@ class TestShares:
     def test_where_only_events_are_an_answer_they_come_first_and_take_most_places(self) -> None:
         events = [candidate(of, kind="commit", cosine=0.4, age_days=900) for of in range(100, 130)]
         steps = [*events, *(candidate(of, cosine=0.9) for of in range(1, 20))]
-        kinds = [step.kind for step in ranked(steps, prefer=lambda *_: "events")]
-        assert kinds == ["commit"] * 6 + ["runbook"] * 4
-        kinds = [step.kind for step in ranked(steps, prefer=lambda *_: "runbooks")]
-        assert kinds == ["runbook"] * 6 + ["commit"] * 4
+        first = rank(steps, QUESTION, WORDS, POLICY, lambda *_: "events").steps
+        assert [step.kind for step in first] == ["commit"] * 6 + ["runbook"] * 4
+        first = rank(steps, QUESTION, WORDS, POLICY, lambda *_: "runbooks").steps
+        assert [step.kind for step in first] == ["runbook"] * 6 + ["commit"] * 4
 
     def test_an_event_named_exactly_goes_first(self) -> None:
         named = candidate(1, kind="commit", cosine=0.1, age_days=90, held=["deadbeef"])

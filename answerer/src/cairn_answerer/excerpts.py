@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cairn_answerer.model import Passage
+from cairn_shared.narration import Narration
 
 MAX_STEPS = 15
 MAX_CHARACTERS = 12_000
@@ -47,6 +48,8 @@ def procedure(steps: Sequence[Passage]) -> Excerpts:
     `steps` are all steps of the document in order; those that the search found have a score above 0. A runbook
     whose sections hold one step each (Meaning, Diagnosis, Mitigation) is shown whole when it is short enough.
     """
+    if not steps:
+        return Excerpts(())
     hits = [step for step in steps if step.score > 0]
     if not hits:
         hits = list(steps[:1])
@@ -80,13 +83,32 @@ def _within_budget(wanted: Sequence[Passage], best: Passage) -> Excerpts:
     return Excerpts(passages=tuple(taken), left_out=missing)
 
 
-def events(passages: Sequence[Passage], limit: int = 5) -> Excerpts:
-    """Events, best first: what there is when no runbook was found."""
-    return Excerpts(passages=tuple(passage for passage in passages if not passage.is_runbook)[:limit])
+MAX_EVENTS = 5
 
 
-def render(excerpts: Excerpts) -> str:
-    """Plain Markdown: each passage under its marker, with its section where a new one begins."""
+def events(passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """The events to show, best first: those that hold a name of the question, where any does."""
+    found = [passage for passage in passages if not passage.is_runbook]
+    return tuple([passage for passage in found if passage.named] or found)[:MAX_EVENTS]
+
+
+def render(excerpts: Excerpts, reported: Sequence[Passage] = (), *, events_first: bool = False) -> str:
+    """Plain Markdown: each passage under its marker, with its section where a new one begins.
+
+    Events (`reported`) are quotations, each with who, when and where.
+    """
+    halves = [_procedure(excerpts), _reports(reported)]
+    return "\n\n".join(filter(None, reversed(halves) if events_first else halves))
+
+
+def _reports(reported: Sequence[Passage]) -> str:
+    narration = Narration()
+    return "".join(
+        narration.add(one.text.strip(), origin="event", marker=one.marker, byline=one.byline) for one in reported
+    )
+
+
+def _procedure(excerpts: Excerpts) -> str:
     parts: list[str] = []
     before: tuple[uuid.UUID, str] | None = None
     for passage in excerpts.passages:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cairn_answerer import excerpts
 from cairn_answerer.conversation import Conversation, Found
 from cairn_answerer.excerpts import Excerpts
-from cairn_answerer.gates import enough
 from cairn_answerer.model import Passage
 from cairn_answerer.named import may_name_others, named_before
 from cairn_answerer.ports import Corpus, Retriever
 from cairn_shared.api.ask import AskRequest
-from cairn_shared.api.search import SearchResponse
+from cairn_shared.api.search import Gate, SearchResponse
 from cairn_shared.errors import TransientError
 from cairn_shared.logging import get_logger
 
@@ -22,23 +22,36 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Gathered:
-    """`passages`: the best runbook's matching steps in order, then the other hits as ranked.
+    """`passages`: what is shown, then the other hits as ranked, of the halves of the corpus that have an answer.
 
-    `nearest` are the hits where they are not enough to answer from.
+    `nearest` are the hits where neither has one.
     """
 
     passages: tuple[Passage, ...]
     excerpts: Excerpts
-    enough: bool
+    """The best runbook's matching steps in order; empty where only events are an answer."""
     keyword: bool
     """The embedder was away: found by words and identifiers only."""
     complete: bool
     """Nothing optional was missing, so the answer may be cached."""
+    reported: tuple[Passage, ...] = ()
+    """The events that are an answer, best first."""
+    events_first: bool = False
     nearest: tuple[Passage, ...] = ()
     asked: str = ""
     """The question, with the one before it in front where it follows that."""
     follows: bool = False
     """The question is about the answer before it, and this is from the same runbooks."""
+
+    @property
+    def enough(self) -> bool:
+        """There is something to answer from."""
+        return bool(self.passages)
+
+    @property
+    def shown_ids(self) -> set[uuid.UUID]:
+        """Of the steps and events that are shown where no model chooses."""
+        return self.excerpts.step_ids | {event.step_id for event in self.reported}
 
 
 class Gatherer:
@@ -61,17 +74,24 @@ class Gatherer:
     async def _gathered(self, found: Found) -> Gathered:
         search = found.search
         hits = [Passage.of(hit) for hit in search.results]
-        if not (enough(search) or found.follows):
-            return Gathered((), Excerpts(()), False, _keyword(search), not search.degraded, nearest=tuple(hits))
-        best = excerpts.best_document(hits)
-        if best is None:
-            shown = excerpts.events(hits)
-            return Gathered(tuple(hits), shown, True, _keyword(search), True)
-        own = [hit for hit in hits if hit.document_id == best.document_id]
-        steps, whole = await self._steps(best, own)
+        passed = [hit for hit in hits if (found.follows and hit.is_runbook) or _passed(search.gate, hit)]
+        best, reported = excerpts.best_document(passed), excerpts.events(passed)
+        if not passed:
+            return Gathered((), Excerpts(()), _keyword(search), not search.degraded, nearest=tuple(hits))
+        own = [hit for hit in passed if best and hit.document_id == best.document_id]
+        steps, whole = await self._steps(best, own) if best else ([], True)
         shown = excerpts.procedure(steps)
-        others = [hit for hit in hits if hit.document_id != best.document_id]
-        return Gathered((*shown.passages, *others), shown, True, _keyword(search), whole)
+        events_first = not passed[0].is_runbook
+        first = [*reported, *shown.passages] if events_first else [*shown.passages, *reported]
+        known = {one.step_id for one in (*first, *own)}
+        return Gathered(
+            (*first, *(hit for hit in passed if hit.step_id not in known)),
+            shown,
+            _keyword(search),
+            whole,
+            reported=reported,
+            events_first=events_first,
+        )
 
     async def with_named(self, gathered: Gathered) -> Gathered:
         """With the steps that those gathered name as done before, where they were not gathered themselves."""
@@ -95,6 +115,12 @@ class Gatherer:
         except TransientError as exc:
             log.warning("neighbouring steps not read", error=exc.detail)
             return sorted(own, key=lambda step: step.number), False
+
+
+def _passed(gate: Gate, hit: Passage) -> bool:
+    """The retriever found an answer in this half of the corpus."""
+    verdict = gate.runbooks if hit.is_runbook else gate.events
+    return verdict is not None and verdict.enough
 
 
 def _keyword(search: SearchResponse) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from cairn_shared.api.ask import AskResponse, Citation, Claim, Source
 from cairn_shared.api.search import Hit
@@ -34,6 +34,10 @@ class Passage:
     lines: tuple[int, int] | None = None
     url: str | None = None
     occurred_at: datetime | None = None
+    author: str | None = None
+    alerts: tuple[str, ...] = ()
+    named: bool = False
+    """An event that holds a name of the question which few documents hold."""
 
     @property
     def is_runbook(self) -> bool:
@@ -59,7 +63,16 @@ class Passage:
             label=self.label,
             path=self.path,
             lines=list(self.lines) if self.lines else None,
+            byline=self.byline,
         )
+
+    @property
+    def byline(self) -> str:
+        """Of an event: who, when and where."""
+        if self.is_runbook:
+            return ""
+        when = f"{self.occurred_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.occurred_at else None
+        return ", ".join(part for part in (self.author, when, self.url) if part)
 
     @classmethod
     def of(cls, hit: Hit) -> Passage:
@@ -83,6 +96,9 @@ class Passage:
             lines=lines,
             url=hit.url,
             occurred_at=hit.occurred_at,
+            author=hit.author,
+            alerts=tuple(hit.alerts),
+            named=hit.features.get("tier", 0) > 0,
         )
 
 

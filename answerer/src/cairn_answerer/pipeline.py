@@ -217,7 +217,7 @@ class Answerer:
         if self._writer is not None:
             gathered = await self._gatherer.with_named(gathered)
         # With a model nobody knows yet on what the answer will rest.
-        cited = gathered.excerpts.step_ids if self._writer is None else ()
+        cited = gathered.shown_ids if self._writer is None else ()
         found = rendering.sources(gathered.passages, cited, values)
         basis = Basis(gathered, found, timings.spent, self._policy.lifetimes)
         if not gathered.enough:

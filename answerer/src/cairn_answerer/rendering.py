@@ -26,6 +26,8 @@ def source(passage: Passage, *, cited: bool, values: Mapping[str, str]) -> Sourc
         commit=passage.commit,
         lines=list(passage.lines) if passage.lines else None,
         url=passage.url,
+        author=passage.author,
+        occurred_at=None if passage.is_runbook else passage.occurred_at,
         revision=passage.version,
         cited=cited,
         score=passage.score,
@@ -52,6 +54,7 @@ def _added(narration: Narration, claim: Claim) -> str:
         claim.text,
         origin=claim.origin,
         marker=citation.marker if citation else "",
+        byline=citation.byline if citation else "",
         path=citation.path if citation else None,
         lines=citation.lines if citation else None,
     )

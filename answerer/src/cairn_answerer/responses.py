@@ -94,12 +94,14 @@ def shown(basis: Basis, reason: Reason, *, dropped: int = 0) -> Produced:
     """The cited steps themselves. Never kept: the next request may find the model well."""
     return Produced(
         AskResponse(
-            answer=excerpts.render(basis.gathered.excerpts),
+            answer=excerpts.render(
+                basis.gathered.excerpts, basis.gathered.reported, events_first=basis.gathered.events_first
+            ),
             mode="keyword" if basis.gathered.keyword else "excerpts",
             degraded=True,
             degraded_reason=_joined(basis.reasons(reason)),
             dropped_claims=dropped,
-            sources=basis.cited({passage.step_id for passage in basis.gathered.excerpts.passages}),
+            sources=basis.cited(basis.gathered.shown_ids),
             timings=basis.timings,
         )
     )

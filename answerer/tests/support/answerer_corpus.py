@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cairn_answerer.model import CorpusState, Passage
-from cairn_shared.api.search import Gate, Hit, SearchResponse
+from cairn_shared.api.search import Gate, HalfVerdict, Hit, SearchResponse
 from cairn_shared.errors import Unavailable
 
 DOCUMENT = uuid.UUID("11111111-1111-4111-8111-111111111111")
@@ -94,7 +94,25 @@ def make_event(text: str, *, kind: str = "log", title: str = "orders", **changes
     return make_hit(1, text, **{**values, **changes})
 
 
-def make_search(*hits: Hit, enough: bool = True, degraded: Sequence[str] = (), epoch: int = 1) -> SearchResponse:
+def verdict(hits: Sequence[Hit], *, enough: bool) -> HalfVerdict | None:
+    if not hits:
+        return None
+    return HalfVerdict(document_id=hits[0].document_id, confidence=0.9 if enough else 0.1, certain=False, enough=enough)
+
+
+def make_search(
+    *hits: Hit,
+    enough: bool = True,
+    runbooks: bool | None = None,
+    events: bool | None = None,
+    degraded: Sequence[str] = (),
+    epoch: int = 1,
+) -> SearchResponse:
+    """`enough` holds for both halves of the corpus, `runbooks` and `events` for one."""
+    of_runbooks = verdict(
+        [hit for hit in hits if hit.kind == "runbook"], enough=enough if runbooks is None else runbooks
+    )
+    of_events = verdict([hit for hit in hits if hit.kind != "runbook"], enough=enough if events is None else events)
     return SearchResponse(
         results=list(hits),
         mode="keyword" if "embedder" in degraded else "hybrid",
@@ -105,7 +123,9 @@ def make_search(*hits: Hit, enough: bool = True, degraded: Sequence[str] = (), e
             identifiers_asked=[],
             identifiers_found=[],
             routed=False,
-            enough=enough,
+            enough=any(half.enough for half in (of_runbooks, of_events) if half),
+            runbooks=of_runbooks,
+            events=of_events,
         ),
         epoch=epoch,
         fingerprint="minilm",

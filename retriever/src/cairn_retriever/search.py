@@ -231,7 +231,7 @@ class Searcher:
             ],
             "identifiers": dict(read.prepared.identifier_documents),
             "naming": sorted(read.naming),
-            "certain": bool(ranking.runbooks) and names.certain(ranking.runbooks, self._policy.gate),
+            "certain": ranking.runbooks is not None and names.certain(ranking.runbooks, self._policy.gate),
             "routes": [{"document_id": str(one.document_id), "by": one.by} for one in read.prepared.routes],
             "sources": dict(sources),
             "evidence": {

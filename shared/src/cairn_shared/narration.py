@@ -21,9 +21,19 @@ class Narration:
         self._events = False
 
     def add(
-        self, text: str, *, origin: str, marker: str = "", path: str | None = None, lines: Sequence[int] | None = None
+        self,
+        text: str,
+        *,
+        origin: str,
+        marker: str = "",
+        byline: str = "",
+        path: str | None = None,
+        lines: Sequence[int] | None = None,
     ) -> str:
-        """What a part adds: `text` of a runbook, an event or the model (`origin`), under `marker` where that is new."""
+        """What a part adds: `text` of a runbook, an event or the model (`origin`), under `marker` where that is new.
+
+        `byline` is an event's: who, when and where.
+        """
         parts: list[str] = []
         if origin == "event" and not self._events:
             parts.append(EVENTS)
@@ -33,7 +43,7 @@ class Narration:
             self._marker = None
         else:
             if marker != self._marker:
-                parts.append(f"**{marker}**{place(path, lines)}")
+                parts.append(f"**{marker}**{f' ({byline})' if byline else place(path, lines)}")
                 self._marker = marker
             parts.append(quoted(text) if origin == "event" else text)
         begun, self._begun = self._begun, True

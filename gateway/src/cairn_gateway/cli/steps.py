@@ -67,6 +67,7 @@ class Narrator:
             claim["text"],
             origin=claim.get("origin", "runbook"),
             marker=citation.get("marker", ""),
+            byline=citation.get("byline", ""),
             path=citation.get("path"),
             lines=citation.get("lines"),
         )

@@ -87,6 +87,7 @@ def told(narration: Narration, claim: Claim) -> str:
         claim.text,
         origin=claim.origin,
         marker=citation.marker if citation else "",
+        byline=citation.byline if citation else "",
         path=citation.path if citation else None,
         lines=citation.lines if citation else None,
     )

@@ -165,6 +165,8 @@ def _hit(row: Any, ranked: Ranked) -> Hit:
         url=row["url"],
         service=row["service"],
         severity=row["severity"],
+        author=row["author"],
+        alerts=row["alerts"],
         version=row["version"],
         occurred_at=row["occurred_at"],
         indexed_at=row["indexed_at"],

@@ -267,7 +267,7 @@ def _renumbered(statement: Statement, args: list[Any]) -> str:
 HITS = """
 SELECT s.step_id, s.step_number, s.label, s.section, s.body, s.line_start, s.line_end, s.content_sha, d.document_id,
        d.kind, d.source, d.external_id, d.title, d.path, d.commit_sha, d.url, d.service, d.severity, d.version,
-       d.indexed_at, coalesce(
+       d.alerts, d.labels ->> 'author' AS author, d.indexed_at, coalesce(
            (SELECT max(c.occurred_at) FROM chunks c WHERE c.step_id = s.step_id), d.occurred_at
        ) AS occurred_at,
        -- A part that only names its document (a log template, an alert) counts 0: its occurrences are other parts.

@@ -82,6 +82,7 @@ class Citation(BaseModel):
     label: Annotated[str, Field(description="The step's number as its author wrote it.")] = ""
     path: str | None = None
     lines: Annotated[list[int] | None, Field(description="[first, last] line of the step in its file.")] = None
+    byline: Annotated[str, Field(description="Of an event: who, when and where, as far as that is known.")] = ""
 
 
 class Claim(BaseModel):
@@ -120,6 +121,8 @@ class Source(BaseModel):
     commit: str | None = None
     lines: Annotated[list[int] | None, Field(description="[first, last] line in the source file.")] = None
     url: str | None = None
+    author: Annotated[str | None, Field(description="Of an event.")] = None
+    occurred_at: Annotated[AwareDatetime | None, Field(description="Of an event.")] = None
     revision: int | None = None
     cited: bool = False
     score: float

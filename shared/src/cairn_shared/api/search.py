@@ -111,6 +111,8 @@ class Hit(BaseModel):
     url: str | None = None
     service: str | None = None
     severity: str | None = None
+    author: Annotated[str | None, Field(description="Of an event: who committed, wrote or opened it.")] = None
+    alerts: Annotated[list[str], Field(description="Alerts that a runbook is for, in lower case.")] = []
     version: Annotated[int, Field(description="Revision of the document that was searched.")]
     occurred_at: AwareDatetime | None = None
     indexed_at: AwareDatetime | None = None
