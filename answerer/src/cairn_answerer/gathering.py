@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from cairn_answerer import excerpts
 from cairn_answerer.conversation import Conversation, Found
 from cairn_answerer.excerpts import Excerpts
+from cairn_answerer.gates import passes
 from cairn_answerer.model import Passage
 from cairn_answerer.named import may_name_others, named_before
 from cairn_answerer.ports import Corpus, Retriever
 from cairn_shared.api.ask import AskRequest
-from cairn_shared.api.search import Gate, SearchResponse
+from cairn_shared.api.search import SearchResponse
 from cairn_shared.errors import TransientError
 from cairn_shared.logging import get_logger
 
@@ -74,7 +75,7 @@ class Gatherer:
     async def _gathered(self, found: Found) -> Gathered:
         search = found.search
         hits = [Passage.of(hit) for hit in search.results]
-        passed = [hit for hit in hits if (found.follows and hit.is_runbook) or _passed(search.gate, hit)]
+        passed = [hit for hit in hits if found.follows or passes(search.gate, hit)]
         best, reported = excerpts.best_document(passed), excerpts.events(passed)
         if not passed:
             return Gathered((), Excerpts(()), _keyword(search), not search.degraded, nearest=tuple(hits))
@@ -115,12 +116,6 @@ class Gatherer:
         except TransientError as exc:
             log.warning("neighbouring steps not read", error=exc.detail)
             return sorted(own, key=lambda step: step.number), False
-
-
-def _passed(gate: Gate, hit: Passage) -> bool:
-    """The retriever found an answer in this half of the corpus."""
-    verdict = gate.runbooks if hit.is_runbook else gate.events
-    return verdict is not None and verdict.enough
 
 
 def _keyword(search: SearchResponse) -> bool:

@@ -108,7 +108,8 @@ def merged(first: SearchResponse, second: SearchResponse, page: uuid.UUID, k: in
            for hit in second.results if hit.document_id == page]  # fmt: skip
     others = [hit for hit in first.results if hit.document_id != page]
     results: list[Hit] = [*own, *others][:k]
-    return first.model_copy(update={"results": results, "gate": first.gate.model_copy(update={"enough": True})})
+    gate = first.gate.model_copy(update={"enough": True, "runbooks": second.gate.runbooks})
+    return first.model_copy(update={"results": results, "gate": gate})
 
 
 def _without(first: SearchResponse) -> SearchResponse:
