@@ -53,10 +53,7 @@ def procedure(steps: Sequence[Passage]) -> Excerpts:
     hits = [step for step in steps if step.score > 0]
     if not hits:
         hits = list(steps[:1])
-    groups: dict[str, list[Passage]] = defaultdict(list)
-    for step in steps:
-        groups[step.section].append(step)
-    runs = [group for group in groups.values() if len(group) > 1]
+    runs = _runs(steps)
     wanted: list[Passage]
     if runs:
         chosen = max(runs, key=lambda group: (max(step.score for step in group), len(group)))
@@ -65,6 +62,18 @@ def procedure(steps: Sequence[Passage]) -> Excerpts:
         wanted = list(steps)
     best = max(hits, key=lambda step: step.score)
     return _within_budget(list({step.number: step for step in wanted}.values()), best)
+
+
+def numbered_run(steps: Sequence[Passage]) -> list[Passage]:
+    """The first procedure of a runbook: the first section of several steps; empty where there is none."""
+    return next(iter(_runs(steps)), [])
+
+
+def _runs(steps: Sequence[Passage]) -> list[list[Passage]]:
+    groups: dict[str, list[Passage]] = defaultdict(list)
+    for step in steps:
+        groups[step.section].append(step)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _within_budget(wanted: Sequence[Passage], best: Passage) -> Excerpts:

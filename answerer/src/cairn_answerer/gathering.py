@@ -38,6 +38,8 @@ class Gathered:
     reported: tuple[Passage, ...] = ()
     """The events that are an answer, best first."""
     events_first: bool = False
+    rivals: tuple[tuple[Passage, ...], ...] = ()
+    """The steps of each of the runbooks that fit about as well, where the evidence does not tell them apart."""
     nearest: tuple[Passage, ...] = ()
     asked: str = ""
     """The question, with the one before it in front where it follows that."""
@@ -70,12 +72,28 @@ class Gatherer:
             InvalidInput: it refuses the request.
         """
         found = await self._conversation.find(request, seconds)
-        return replace(await self._gathered(found), asked=found.asked, follows=found.follows)
+        chosen = bool(request.filters.runbooks)
+        gathered = await self._gathered(found, chosen=chosen)
+        if not (chosen or found.follows or gathered.events_first):
+            gathered = replace(gathered, rivals=await self._rivals(found.search))
+        return replace(gathered, asked=found.asked, follows=found.follows)
 
-    async def _gathered(self, found: Found) -> Gathered:
+    async def _rivals(self, search: SearchResponse) -> tuple[tuple[Passage, ...], ...]:
+        """Every step of the runbooks that fit about as well; none where PostgreSQL is away: one is shown then."""
+        ids = search.gate.runbooks.rivals if search.gate.runbooks else []
+        try:
+            procedures = [tuple(await self._corpus.procedure(one)) for one in ids]
+        except TransientError as exc:
+            log.warning("runbooks to choose from were not read", error=exc.detail)
+            return ()
+        there = tuple(steps for steps in procedures if steps)
+        return there if len(there) > 1 else ()
+
+    async def _gathered(self, found: Found, *, chosen: bool) -> Gathered:
+        """`chosen`: the request names the runbooks to answer from, so there is nothing to judge."""
         search = found.search
         hits = [Passage.of(hit) for hit in search.results]
-        passed = [hit for hit in hits if found.follows or passes(search.gate, hit)]
+        passed = [hit for hit in hits if chosen or found.follows or passes(search.gate, hit)]
         best, reported = excerpts.best_document(passed), excerpts.events(passed)
         if not passed:
             return Gathered((), Excerpts(()), _keyword(search), not search.degraded, nearest=tuple(hits))

@@ -222,6 +222,8 @@ class Answerer:
         basis = Basis(gathered, found, timings.spent, self._policy.lifetimes)
         if not gathered.enough:
             return responses.refused(basis)
+        if gathered.rivals:
+            return responses.choose(basis, request.question)
         publish(SourcesFound(found))
         if self._writer is None:
             return responses.shown(basis, "llm_not_configured")
@@ -269,6 +271,6 @@ class Answerer:
 
 def _as_kept(kept: Produced, *, known: bool) -> Produced:
     """As an answer from the cache is told: where nobody can say whether it still holds, it is marked."""
-    mode: AnswerMode = "refused" if kept.response.mode == "refused" else "cached"
+    mode: AnswerMode = kept.response.mode if kept.response.mode in ("refused", "choose") else "cached"
     marks = {} if known else {"degraded": True, "degraded_reason": "postgres_unavailable"}
     return replace(kept, response=kept.response.model_copy(update={"mode": mode, **marks}))

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cairn_answerer import excerpts, rendering
+from cairn_answerer import choices, excerpts, rendering
 from cairn_answerer.errors import Reason
 from cairn_answerer.gathering import Gathered
 from cairn_answerer.model import ClaimReleased, Passage, Produced, Progress, SourcesFound
@@ -105,6 +105,24 @@ def shown(basis: Basis, reason: Reason, *, dropped: int = 0) -> Produced:
             timings=basis.timings,
         )
     )
+
+
+def choose(basis: Basis, question: str) -> Produced:
+    """Which of these runbooks? Nothing is shown as the answer, so nothing is cited."""
+    reasons = basis.reasons()
+    offered = [choices.choice(steps) for steps in basis.gathered.rivals]
+    response = AskResponse(
+        answer=choices.render(offered, question),
+        mode="choose",
+        degraded=bool(reasons),
+        degraded_reason=_joined(reasons),
+        choices=offered,
+        sources=basis.cited(set()),
+        timings=basis.timings,
+    )
+    shown = [step for steps in basis.gathered.rivals for step in steps]
+    kept = basis.gathered.complete and not reasons
+    return Produced(response, _dependencies(shown), basis.lifetimes.answer if kept else None)
 
 
 def unavailable(reason: Reason) -> Produced:

@@ -21,6 +21,7 @@ MODE_STYLES = {
     "cached": "bold green",
     "excerpts": "bold yellow",
     "keyword": "bold yellow",
+    "choose": "bold yellow",
     "refused": "bold red",
     "unavailable": "bold red",
 }

@@ -12,6 +12,7 @@ from cairn_gateway.compat.conversation import ChatMessage, plain_text, question_
 from cairn_gateway.compat.errors import UnknownModel
 from cairn_gateway.drafts import reject_nul
 from cairn_shared.api.ask import AnswerMode, AskRequest, AskResponse, Claim, Freshness, NearPage, Source
+from cairn_shared.api.ask import Choice as Offered
 from cairn_shared.errors import InvalidInput
 from cairn_shared.events import first_error
 
@@ -65,6 +66,7 @@ class Evidence(BaseModel):
     claims: list[Claim]
     dropped_claims: int
     sources: list[Source]
+    choices: list[Offered]
     nearest: list[NearPage]
     freshness: Freshness
     timings: dict[str, float]

@@ -12,7 +12,7 @@ from cairn_shared.api.search import MAX_QUERY_CHARACTERS, MAX_RUNBOOKS, AlertCon
 
 REFUSAL = "I don't have a runbook covering that"
 
-AnswerMode = Literal["full", "cached", "excerpts", "keyword", "refused", "unavailable"]
+AnswerMode = Literal["full", "cached", "excerpts", "keyword", "choose", "refused", "unavailable"]
 Question = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_CHARACTERS), WITHOUT_NUL
 ]
@@ -142,6 +142,18 @@ class NearPage(BaseModel):
     url: str | None = None
 
 
+class Choice(BaseModel):
+    """One of several runbooks that fit the question about as well. Its texts are verbatim from the index."""
+
+    runbook_id: str
+    title: str
+    about: Annotated[str, Field(description="What it is for: the beginning of what its first section says.")]
+    first_step: Annotated[str, Field(description="The beginning of the first step that it takes.")]
+    marker: Annotated[str, Field(description="Where the first step stands: `[Runbook title, Step N]`.")]
+    path: str | None = None
+    url: str | None = None
+
+
 class PendingRevision(BaseModel):
     """A newer revision of a cited runbook that is not searchable yet."""
 
@@ -171,6 +183,10 @@ class AskResponse(BaseModel):
     claims: list[Claim] = []
     dropped_claims: int = 0
     sources: list[Source] = []
+    choices: Annotated[
+        list[Choice],
+        Field(description="Mode `choose`: ask again with `filters.runbooks` set to the `runbook_id` of one of them."),
+    ] = []
     nearest: Annotated[
         list[NearPage], Field(description="Where a refusal leaves one to look: the nearest runbooks, best first.")
     ] = []

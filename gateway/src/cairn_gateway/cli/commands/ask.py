@@ -32,6 +32,10 @@ def ask(
     again: Annotated[bool, typer.Option("-c", "--continue", help="The question may be about the last answer.")] = False,
     k: K = None,
     service: Annotated[str | None, typer.Option(help="Only this service's runbooks.", show_default=False)] = None,
+    runbook: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Answer from this runbook; may be repeated.", show_default=False),
+    ] = None,
     stream: Annotated[bool, typer.Option("--stream", help="Show sources and claims as they come.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -53,8 +57,9 @@ def ask(
     body["question"] = text
     if k is not None:
         body["k"] = k
-    if service is not None:
-        body["filters"] = {"service": service}
+    filters = {"service": service, "runbooks": runbook}
+    if given_filters := {name: value for name, value in filters.items() if value}:
+        body["filters"] = given_filters
     with connect() as cairn:
         if again:
             last = thread.recall(cairn.target.url)
