@@ -23,12 +23,21 @@ OTHER = uuid.UUID("22222222-2222-4222-8222-222222222222")
 
 
 def found(
-    cosine: float | None, *, runbook: str = "pg-replica", enough: bool = True, names: tuple[str, ...] = ()
+    cosine: float | None,
+    *,
+    runbook: str = "pg-replica",
+    enough: bool = True,
+    believed: float = 0.9,
+    names: tuple[str, ...] = (),
 ) -> SearchResponse:
     hit = make_hit(1) if runbook == "pg-replica" else make_hit(1, runbook_id=runbook, document_id=OTHER, title="Other")
     search = make_search(hit, enough=enough)
     return search.model_copy(
-        update={"gate": search.gate.model_copy(update={"best_cosine": cosine, "identifiers_found": list(names)})}
+        update={
+            "gate": search.gate.model_copy(
+                update={"best_cosine": cosine, "confidence": believed, "identifiers_found": list(names)}
+            )
+        }
     )
 
 
@@ -73,9 +82,11 @@ async def test_evidence_decides_what_a_question_is_about(
 
 async def test_what_neither_finds_is_refused_as_ever(bench: Bench) -> None:
     bench.model = None
-    bench.retriever.answer = corpus_of(found(0.2, runbook="other", enough=False), NOTHING)
-    answer = await (await bench.answerer()).ask(AskRequest(question="who won the cup?", context=SHOWN))
-    assert (answer.mode, answer.follows) == ("refused", False)
+    nothing = found(0.2, runbook="other", enough=False)
+    for together in (NOTHING, found(0.9, believed=0.3)):  # the question before quotes its page, and no more
+        bench.retriever.answer = corpus_of(nothing, NOTHING, together)
+        answer = await (await bench.answerer()).ask(AskRequest(question="who won the cup?", context=SHOWN))
+        assert (answer.mode, answer.follows) == ("refused", False)
 
 
 async def test_a_follow_up_is_searched_for_where_the_answer_was_with_both_questions(bench: Bench) -> None:

@@ -63,7 +63,7 @@ class Conversation:
         by_itself, together, shown = await asyncio.gather(
             self._plain.search(alone, seconds), self._plain.search(joined, seconds), self._shown(earlier)
         )
-        if not enough(together) or (enough(by_itself) and not shown):
+        if not believed(together) or (enough(by_itself) and not shown):
             return None
         if not shown:
             return Found(together, asked)
@@ -86,6 +86,13 @@ class Conversation:
         except TransientError as exc:
             log.warning("what was shown before is taken as told", error=exc.detail)
             return ids
+
+
+def believed(together: SearchResponse) -> bool:
+    """Whether two questions as one are more likely covered than not. What the first names or quotes is no proof here:
+    it would carry any second one through the gate.
+    """
+    return enough(together) and (together.gate.best_cosine is None or together.gate.confidence >= 0.5)
 
 
 CLEARLY = 0.4

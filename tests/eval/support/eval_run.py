@@ -61,14 +61,14 @@ class Retriever:
     """One retriever over one index."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client = client
+        self.client = client
 
     async def ask(self, question: Question, key: Callable[[Hit], str], **request: Any) -> Outcome:
         """The outcome of one question."""
         body: dict[str, Any] = {"query": question.text, "k": K, "explain": True} | request
         if question.source is not None:
             body["filters"] = {"source": question.source}
-        response = await self._client.post("/search", json=body)
+        response = await self.client.post("/search", json=body)
         response.raise_for_status()
         answer = SearchResponse.model_validate_json(response.content)
         if answer.degraded:

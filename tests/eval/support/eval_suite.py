@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import eval_ablation
+import eval_conversations as conversations
 import eval_gate_measure as gates
 import eval_report
 from eval_gate import Case, case_of, curve, rates
@@ -116,6 +117,8 @@ class Suite:
         cases = await self._gate(servers, results, {name: one["tm2c2"] for name, one in asked.items()}, indexes)
         alone = [case for name in cases if name in asked for case in _cases(asked[name]["keyword only"], name)]
         self._gate_alone(results, alone)
+        if ALERTS in indexes:
+            await self._conversations(servers, results, sets[ALERTS], indexes[ALERTS])
         if wanted.calibrate:
             await self._calibrate(results, cases, alone, indexes[GOLDEN], wanted.write)
         if wanted.ablate:
@@ -175,6 +178,18 @@ class Suite:
         figures, rows = gates.as_shipped({WITHOUT_VECTORS: alone})
         results["gate"] |= figures
         eval_report.show_rows(self._console, "relevance gate without vectors, as shipped", GATE_COLUMNS, rows)
+
+    async def _conversations(self, servers: Servers, results: eval_report.Results, asked_of: Set, dsn: str) -> None:
+        folder = corpora()
+        assert folder is not None
+        pages = {PurePosixPath(book.path or "").stem.casefold(): book for book in corpus_runbooks(folder)}
+        with self._console.status("conversations"):
+            async with retriever(dsn, servers.embedder) as asked:
+                right = await conversations.measure(asked, list(conversations.turns(asked_of.questions, pages)))
+        results["conversations"] = {kind: {"right": one, "of": all_} for kind, (one, all_) in right.items()}
+        rows = [[kind, f"{one / all_:.3f}", str(all_)] for kind, (one, all_) in right.items()]
+        title = "a question with another page on the screen"
+        eval_report.show_rows(self._console, title, ("question", "right", "of"), rows)
 
     async def _calibrate(
         self, results: eval_report.Results, cases: gates.Cases, alone: Sequence[Case], dsn: str, write: str | None
