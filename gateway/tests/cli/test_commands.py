@@ -181,6 +181,14 @@ def test_a_streamed_answer_as_json_is_one_line_per_event(gateway: FakeGateway, c
     assert json.loads(lines[1])["data"] == ANSWER
 
 
+def test_a_stream_is_read_by_the_standard_s_rules(gateway: FakeGateway, cairn: Run, reply: type[Reply]) -> None:
+    done = json.dumps(ANSWER, indent=1).replace("\n", "\ndata: ")
+    written = f"\ufeff: hello\r\n\r\nevent: lost\r\n\r\nid: 7\nretry: 5\nevent: done\ndata: {done}\r\n\r\n"
+    gateway.script(reply(200, written.encode(), {"content-type": "text/event-stream"}))
+    lines = cairn("ask", "--stream", "--json", "why?").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [{"event": "done", "data": ANSWER}]
+
+
 def test_a_stream_that_breaks_off_ends_with_4(gateway: FakeGateway, cairn: Run) -> None:
     gateway.stream = [("sources", {"sources": [SOURCE]})]
     assert cairn("ask", "--stream", "why?").exit_code == 4

@@ -15,7 +15,6 @@ from cairn_gateway.cli.exits import Rejected, UsageError
 from cairn_gateway.cli.markdown import styled
 from cairn_gateway.cli.options import segment
 from cairn_gateway.cli.screen import clean
-from cairn_gateway.cli.sse import ServerEvent, parse
 
 LABELS = {"alertname": "RedisDown", "instance": "redis-1"}
 ANNOTATIONS = {"summary": "Redis is down", "runbook_url": "https://runbooks.example.com/redis-down"}
@@ -68,13 +67,6 @@ def test_what_is_no_alert_is_rejected_by_name(text: str) -> None:
 )
 def test_an_alert_alone_makes_a_question(alert: dict[str, Any], question: str) -> None:
     assert question_for(alert) == question
-
-
-def test_server_sent_events_are_read_by_the_standard_s_rules() -> None:
-    lines = [
-        ": keep-alive", "event: sources", "id: 7", 'data: {"a":', "data:1}", "", "data: x", "", "event: lost", "", "data: cut",
-    ]  # fmt: skip
-    assert list(parse(lines)) == [ServerEvent("sources", '{"a":\n1}'), ServerEvent("message", "x")]
 
 
 def test_markdown_keeps_its_lines_and_loses_only_the_marks_of_spans() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from cairn_gateway.cli import answer as answers
-from cairn_gateway.cli import screen, sse, steps
+from cairn_gateway.cli import screen, steps
 from cairn_gateway.cli.client import Cairn, Json, as_object
 from cairn_gateway.cli.exits import Unreachable
 
@@ -29,15 +29,19 @@ def streamed(cairn: Cairn, body: Json, *, as_json: bool) -> Json:
     Raises:
         Unreachable: the answer broke off.
     """
+    from httpx_sse import EventSource
+
     screenful = StreamScreen()
     with cairn.stream("/ask", body | {"stream": True}, timeout=ASK_TIMEOUT) as response:
-        for event in sse.parse(response.iter_lines()):
+        for event in EventSource(response).iter_sse():
+            if not event.data:
+                continue  # no event, by the standard
             data = json.loads(event.data)
             if as_json:
-                screen.data({"event": event.name, "data": data})
+                screen.data({"event": event.event, "data": data})
             else:
-                screenful.show(event.name, data)
-            if event.name == "done":
+                screenful.show(event.event, data)
+            if event.event == "done":
                 return dict(data)
     raise Unreachable("the answer broke off before its end")
 
