@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
-import socket
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -17,8 +14,10 @@ from prometheus_client import CollectorRegistry
 
 from cairn_gateway.accept import Accepter, AcceptPolicy
 from cairn_gateway.adapters.answerer import HttpAnswerer, open_session
+from cairn_gateway.adapters.consumers import HttpConsumers
 from cairn_gateway.adapters.embedder import HttpEmbedder
 from cairn_gateway.adapters.kafka_events import KafkaPublisher
+from cairn_gateway.adapters.mongo_audit import MongoAudit
 from cairn_gateway.adapters.mongo_leases import MongoLeases
 from cairn_gateway.adapters.mongo_plans import MongoPlans
 from cairn_gateway.adapters.mongo_records import EXECUTION_INDEXES, FEEDBACK_INDEXES, MongoRecords
@@ -34,6 +33,7 @@ from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator, AuthPolicy
 from cairn_gateway.declared import DeclaredRepositories
 from cairn_gateway.dependencies import State
+from cairn_gateway.dlq import assembly
 from cairn_gateway.fetch_timer import FetchTimer
 from cairn_gateway.freshness import Revisions
 from cairn_gateway.importing import MAX_IMPORT_BYTES
@@ -44,7 +44,7 @@ from cairn_gateway.mcp_server.own import OwnKnowledge
 from cairn_gateway.mcp_server.server import build_server
 from cairn_gateway.metrics import Metrics, RequestMetrics
 from cairn_gateway.overview import Overview
-from cairn_gateway.parts import TIMEOUT, answers_ready, behind
+from cairn_gateway.parts import TIMEOUT, all_dependencies, holder, secrets_of
 from cairn_gateway.reconcile import ReconcilePolicy, Reconciler
 from cairn_gateway.relay import Relay, RelayPolicy
 from cairn_gateway.repositories import Repositories, RepositoryTimer, TimerPolicy
@@ -53,7 +53,6 @@ from cairn_gateway.routes import ROUTERS
 from cairn_gateway.routes.openai_errors import OpenAIErrors
 from cairn_gateway.settings import GatewaySettings
 from cairn_gateway.settle import SettlePolicy, Settler
-from cairn_gateway.sources.signatures import Secrets
 from cairn_shared import mongo, redis
 from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.health import Readiness
@@ -78,6 +77,7 @@ EVENT_HEADROOM = 64 * 1024
 
 BODY_LIMIT = 1024 * 1024
 BODY_LIMITS = {
+    "/dlq": 32 * 1024 * 1024,
     "/runbooks/import": 2 * MAX_IMPORT_BYTES,  # JSON escapes take up to twice the Markdown
     "/runbooks": 4 * 1024 * 1024,
     "/webhooks/github": 25 * 1024 * 1024,  # GitHub's own limit
@@ -144,19 +144,15 @@ async def open_gateway(
 
         publisher = KafkaPublisher(producer)
         retriever = HttpRetriever(retriever_http)
-        keep = timedelta(days=settings.outbox_keep_days)
-        always = settings.inbox == "always"
-        outbox = MongoSpool(database[OUTBOX], clock, SpoolPolicy(keep=keep, settles=always))
-        inbox = MongoSpool(database[INBOX], clock, SpoolPolicy(keep=timedelta(hours=1), settles=always))
-        spools = (inbox, outbox)
+        spools = inbox, outbox = _spools(settings, database, clock)
         relay = Relay(spools, publisher, clock, metrics, RelayPolicy(poll_interval=settings.relay_poll_interval))
         max_event_bytes = settings.kafka_max_message_bytes - EVENT_HEADROOM
         store = RunbookStore(database, clock, WritePolicy(max_event_bytes=max_event_bytes), relay.wake)
-        users = MongoUsers(database, clock)
-        executions = MongoRecords(database["executions"], "started_at", EXECUTION_INDEXES)
-        feedback = MongoRecords(database["feedback"], "created_at", FEEDBACK_INDEXES)
+        users, executions, feedback, audit = _people(database, clock)
         declarations, fetches = RepositoryStore(database, clock), FetchStore(database, clock)
-        for collection in (store, outbox, inbox, users, executions, feedback, declarations, fetches):
+        dead = assembly.stored(settings, database, clock)
+        stored = (store, outbox, inbox, users, executions, feedback, declarations, fetches, audit)
+        for collection in (*stored, dead.letters, dead.jobs):
             await until_up("mongo indexes", collection.ensure_indexes)
 
         leases = MongoLeases(database["leases"])
@@ -176,10 +172,11 @@ async def open_gateway(
             metrics=metrics,
             policy=SettlePolicy(republish_after=settings.republish_after),
             wake=relay.wake,
+            indexed_letters=dead.letters.indexed,
         )
         wakeups = MongoWakeups(database, (OUTBOX, INBOX), clock, relay.wake)
         lease_policy = LeasePolicy(settings.lease_seconds)
-        leadership = Leadership(leases, _holder(), clock, metrics, lease_policy)
+        leadership = Leadership(leases, holder(), clock, metrics, lease_policy)
 
         accepter = Accepter(
             publisher=publisher,
@@ -197,13 +194,28 @@ async def open_gateway(
         services = {"retriever": retriever_http, "answerer": answerer_http}
         if embedder_http:
             services["embedder"] = embedder_http
-        services |= await _open_consumers(settings, stack)
+        consumer_https = await _open_consumers(settings, stack)
+        consumers = HttpConsumers(tuple(consumer_https.values()))
+        services |= consumer_https
+        dead_letters = assembly.assemble(
+            settings,
+            dead,
+            publisher=publisher,
+            accepter=accepter,
+            consumers=consumers,
+            index=retriever,
+            audit=audit,
+            clock=clock,
+            metrics=metrics,
+        )
 
         async def lead(term: int) -> None:
             fetch_timer = FetchTimer(fetches, accepter, clock)
             async with asyncio.TaskGroup() as group:
                 for part in (settler, reconciler, wakeups, repository_timer, fetch_timer):
                     group.create_task(part.run())
+                for work in dead_letters.work():
+                    group.create_task(work)
                 group.create_task(relay.run(term))
 
         asking = Asking(answerer, Revisions.following(store, clock), metrics, settings.ask_deadline)
@@ -230,7 +242,7 @@ async def open_gateway(
             accepter=accepter,
             intake=Intake(
                 accepter,
-                _secrets(settings),
+                secrets_of(settings),
                 DeclaredRepositories(declarations, hosts, clock),
                 RedisResolves(cache),
                 metrics,
@@ -240,7 +252,7 @@ async def open_gateway(
             hosts=hosts,
             reconciler=reconciler,
             overview=Overview(
-                dependencies=_dependencies(database, producer, cache, services),
+                dependencies=all_dependencies(database, producer, cache, services),
                 names=("mongo", "kafka", "redis", "postgres", *services),
                 store=store,
                 spools=spools,
@@ -249,7 +261,11 @@ async def open_gateway(
                 clock=clock,
                 version=settings.app_version,
                 inbox=settings.inbox,
+                tally=dead.letters.tally,
+                halts=consumers.halts,
             ),
+            workbench=dead_letters.workbench,
+            audit=audit,
             authenticator=Authenticator(
                 users,
                 settings.cairn_bootstrap_api_key.get_secret_value() if settings.cairn_bootstrap_api_key else None,
@@ -258,6 +274,21 @@ async def open_gateway(
             ),
             limiter=RedisLimiter(cache, clock, LimitPolicy(settings.rate_limit_per_minute, settings.rate_limit_burst)),
         )
+
+
+def _people(database: mongo.Database, clock: Clock) -> tuple[MongoUsers, MongoRecords, MongoRecords, MongoAudit]:
+    """Users, and what is kept of what they did: executions, feedback, audit."""
+    executions = MongoRecords(database["executions"], "started_at", EXECUTION_INDEXES)
+    feedback = MongoRecords(database["feedback"], "created_at", FEEDBACK_INDEXES)
+    return MongoUsers(database, clock), executions, feedback, MongoAudit(database["audit"], clock)
+
+
+def _spools(settings: GatewaySettings, database: mongo.Database, clock: Clock) -> tuple[MongoSpool, MongoSpool]:
+    """The inbox and the outbox."""
+    always = settings.inbox == "always"
+    inbox = SpoolPolicy(keep=timedelta(hours=1), settles=always)
+    outbox = SpoolPolicy(keep=timedelta(days=settings.outbox_keep_days), settles=always)
+    return MongoSpool(database[INBOX], clock, inbox), MongoSpool(database[OUTBOX], clock, outbox)
 
 
 async def _open_embedder(settings: GatewaySettings, stack: AsyncExitStack) -> httpx.AsyncClient | None:
@@ -300,20 +331,6 @@ async def _warm_up(producer: EventProducer) -> None:
     await until_up("kafka", lambda: asyncio.to_thread(producer.ping))
 
 
-def _dependencies(
-    database: mongo.Database, producer: EventProducer, cache: redis.Client, services: Mapping[str, httpx.AsyncClient]
-) -> Readiness:
-    """Everything that the status page looks at; readiness of this process is another matter."""
-    dependencies = Readiness()
-    dependencies.register("mongo", lambda: mongo.ping(database))
-    dependencies.register("kafka", lambda: asyncio.to_thread(producer.ping))
-    dependencies.register("redis", lambda: redis.ping(cache))
-    dependencies.register("postgres", behind("postgres", (services["retriever"], services["answerer"])))
-    for name, client in services.items():
-        dependencies.register(name, answers_ready(client, name))
-    return dependencies
-
-
 async def _open_repositories(
     settings: GatewaySettings, hosts: Hosts, declarations: RepositoryStore, accepter: Accepter, clock: Clock
 ) -> tuple[Repositories, RepositoryTimer]:
@@ -323,23 +340,3 @@ async def _open_repositories(
         await repositories.apply_file(settings.runbook_repos)
     policy = TimerPolicy(interval=timedelta(seconds=settings.repo_sync_interval))
     return repositories, RepositoryTimer(declarations, repositories, clock, policy)
-
-
-def _secrets(settings: GatewaySettings) -> dict[str, Secrets]:
-    """The secrets by source."""
-    names = {
-        "github": "github_webhook_secret",
-        "gitlab": "gitlab_webhook_token",
-        "jira": "jira_webhook_secret",
-        "alertmanager": "alertmanager_token",
-        "pagerduty": "pagerduty_webhook_secret",
-    }
-    return {
-        source: Secrets(name.upper(), getattr(settings, name), getattr(settings, f"{name}_previous"))
-        for source, name in names.items()
-    }
-
-
-def _holder() -> str:
-    """Who leads, readable in the status page and never the same twice."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"

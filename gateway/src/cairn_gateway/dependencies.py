@@ -13,12 +13,14 @@ from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from cairn_gateway.accept import Accepter
+from cairn_gateway.adapters.mongo_audit import MongoAudit
 from cairn_gateway.adapters.mongo_plans import MongoPlans
 from cairn_gateway.adapters.mongo_records import MongoRecords
 from cairn_gateway.adapters.mongo_users import MongoUsers
 from cairn_gateway.arrivals import Arrivals
 from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator
+from cairn_gateway.dlq.workbench import Workbench
 from cairn_gateway.intake import Intake
 from cairn_gateway.mcp_server.endpoint import ToolEndpoint
 from cairn_gateway.model import Principal, Role
@@ -58,6 +60,8 @@ class State:
     hosts: Hosts
     reconciler: Reconciler
     overview: Overview
+    workbench: Workbench
+    audit: MongoAudit
     authenticator: Authenticator
     limiter: Limiter
 

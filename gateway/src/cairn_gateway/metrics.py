@@ -98,6 +98,26 @@ class Metrics:
             ("queue",),
             registry=registry,
         )
+        self.letters = Counter(
+            "cairn_dead_letters_indexed_total",
+            "Dead letters that were new to the workbench, by topic, stage and class.",
+            ("topic", "stage", "class"),
+            registry=registry,
+        )
+        self.replays = Counter(
+            "cairn_dead_letter_replays_total",
+            "Replays by what became of them: sent, resolved, failed_again.",
+            ("outcome",),
+            registry=registry,
+        )
+        self.letter_states = Gauge(
+            "cairn_dead_letters", "Dead letters by state (set by the leader).", ("state",), registry=registry
+        )
+        self.oldest_letter = Gauge(
+            "cairn_dead_letters_oldest_seconds",
+            "Since the oldest open letter failed first (set by the leader).",
+            registry=registry,
+        )
         self.differences = Gauge(
             "cairn_reconcile_differences", "Differences of the last comparison, by kind.", ("kind",), registry=registry
         )

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from cairn_gateway.dlq.model import Tally
 from cairn_gateway.model import Lease
 from cairn_gateway.ports import Index, Spool
-from cairn_gateway.schemas.operations import QueueStatus, StatusAnswer
+from cairn_gateway.schemas.operations import DeadLetterStatus, QueueStatus, StatusAnswer
+from cairn_shared.api.consumer import Halt
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError
 from cairn_shared.health import Readiness
@@ -33,6 +35,8 @@ class Overview:
         clock: Clock,
         version: str,
         inbox: str,
+        tally: Callable[[], Awaitable[Tally]],
+        halts: Callable[[], Awaitable[Sequence[Halt]]],
     ) -> None:
         self._dependencies = dependencies
         self._names = names
@@ -43,21 +47,24 @@ class Overview:
         self._clock = clock
         self._version = version
         self._inbox = inbox
+        self._tally = tally
+        self._halts = halts
 
     async def status(self) -> StatusAnswer:
         """How Cairn is; what cannot be asked is null."""
-        failures, index, runbooks, queues, leader = await asyncio.gather(
+        failures, index, runbooks, queues, leader, dead = await asyncio.gather(
             self._dependencies.failures(),
             _or_none(self._index.status()),
             _or_none(self._store.count()),
             _or_none(self._queues()),
             _or_none(self._leader()),
+            self._dead_letters(),
         )
         relay: dict[str, Any] | None = None
         if leader is not None:
             relay = {"holder": leader.holder, "term": leader.term, "lease_until": leader.expires_at.isoformat()}
         return StatusAnswer(
-            status="degraded" if failures else "ok",
+            status="degraded" if failures or (dead and (dead.open or dead.halted)) else "ok",
             version=self._version,
             dependencies={name: failures.get(name, "ok") for name in self._names},
             index=index,
@@ -65,6 +72,20 @@ class Overview:
             queues=queues,
             relay=relay,
             inbox=self._inbox,
+            dead_letters=dead,
+        )
+
+    async def _dead_letters(self) -> DeadLetterStatus | None:
+        tally, halts = await asyncio.gather(_or_none(self._tally()), _or_none(self._halts()))
+        if tally is None:
+            return None
+        oldest = tally.oldest_open
+        age = (self._clock.now() - oldest).total_seconds() if oldest else 0.0
+        return DeadLetterStatus(
+            open=tally.open,
+            replaying=tally.replaying,
+            oldest_seconds=round(max(0.0, age), 3),
+            halted=[f"{halt.topic}[{halt.partition}]" for halt in halts or () if halt.released_at is None],
         )
 
     async def _queues(self) -> dict[str, QueueStatus]:

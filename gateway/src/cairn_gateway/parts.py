@@ -1,13 +1,21 @@
-"""Which parts of Cairn are up: what the status page asks, also those that only other parts talk to."""
+"""What the composition root puts together of settings and clients: checks of every part, secrets, a name."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import secrets
+import socket
 from collections.abc import Mapping, Sequence
 
 import httpx
 
+from cairn_gateway.settings import GatewaySettings
+from cairn_gateway.sources.signatures import Secrets
+from cairn_shared import mongo, redis
 from cairn_shared.errors import CairnError, Unavailable
-from cairn_shared.health import Check
+from cairn_shared.health import Check, Readiness
+from cairn_shared.kafka.producer import EventProducer
 
 TIMEOUT = 2.0
 """Seconds for one answer of a part."""
@@ -60,3 +68,37 @@ def _failures(response: httpx.Response) -> Mapping[str, object] | None:
         return None
     failures = problem.get("failures") if isinstance(problem, dict) else None
     return failures if isinstance(failures, dict) else None
+
+
+def all_dependencies(
+    database: mongo.Database, producer: EventProducer, cache: redis.Client, services: Mapping[str, httpx.AsyncClient]
+) -> Readiness:
+    """Everything that the status page looks at; readiness of this process is another matter."""
+    dependencies = Readiness()
+    dependencies.register("mongo", lambda: mongo.ping(database))
+    dependencies.register("kafka", lambda: asyncio.to_thread(producer.ping))
+    dependencies.register("redis", lambda: redis.ping(cache))
+    dependencies.register("postgres", behind("postgres", (services["retriever"], services["answerer"])))
+    for name, client in services.items():
+        dependencies.register(name, answers_ready(client, name))
+    return dependencies
+
+
+def secrets_of(settings: GatewaySettings) -> dict[str, Secrets]:
+    """The secrets by source."""
+    names = {
+        "github": "github_webhook_secret",
+        "gitlab": "gitlab_webhook_token",
+        "jira": "jira_webhook_secret",
+        "alertmanager": "alertmanager_token",
+        "pagerduty": "pagerduty_webhook_secret",
+    }
+    return {
+        source: Secrets(name.upper(), getattr(settings, name), getattr(settings, f"{name}_previous"))
+        for source, name in names.items()
+    }
+
+
+def holder() -> str:
+    """Who leads, readable in the status page and never the same twice."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"

@@ -11,7 +11,7 @@ from typing import Protocol
 from cairn_gateway.model import Depth, Entry, IngestStateName, Lease, Principal, Vectors
 from cairn_shared.api.ask import AskRequest
 from cairn_shared.api.embedding import ModelInfo
-from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerEntry
+from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerEntry, PartVersion
 from cairn_shared.api.search import SearchRequest, SearchResponse
 from cairn_shared.events import Event
 
@@ -26,6 +26,16 @@ class Publisher(Protocol):
             TooLarge: it can never take this record.
             TransientError: it did not acknowledge it now (it may still have it).
         """
+        ...
+
+
+class RawPublisher(Protocol):
+    """Kafka for records that were not made here: keys, values and headers may be missing."""
+
+    async def publish(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+    ) -> None:
+        """As `Publisher.publish`."""
         ...
 
 
@@ -95,6 +105,26 @@ class Ledger(Protocol):
     """What became of events. Raises `Unavailable("retriever")`."""
 
     async def ledger(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, LedgerEntry]: ...
+
+
+class Versions(Protocol):
+    """Which writes the index has. Raises `Unavailable("retriever")`."""
+
+    async def versions(self, document_ids: Collection[uuid.UUID]) -> list[PartVersion]:
+        """Of the parts of up to 1000 documents, those that are known."""
+        ...
+
+
+class VersionedIndex(Ledger, Versions, Protocol):
+    """Both."""
+
+
+class Audit(Protocol):
+    """Where it is kept who did what. Raises TransientError when it cannot be kept."""
+
+    async def note(self, who: Principal, action: str, target: str, detail: str = "") -> None:
+        """`who` did `action` to `target`."""
+        ...
 
 
 class Index(Ledger, Protocol):

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr, field_validator
 
 from cairn_gateway.repository_file import read_file
 from cairn_shared.errors import InvalidInput
+from cairn_shared.kafka.policy import ConsumerPolicy
 from cairn_shared.repositories.hosts import RepositorySettings
 from cairn_shared.settings import (
     AnswererClientSettings,
@@ -88,6 +89,37 @@ class StatusSettings(Settings):
         return value
 
 
+class DeadLetterSettings(Settings):
+    """How the dead letter topics are read."""
+
+    dlq_group: Annotated[
+        str, Field(min_length=1, description="Consumer group that reads the dead letter topics into MongoDB.")
+    ] = "cairn-dlq"
+    dlq_keep_days: Annotated[
+        float, Field(gt=0, description="How long resolved and discarded letters are kept; open ones always are.")
+    ] = 90.0
+    consumer_leave_group: Annotated[
+        bool,
+        Field(
+            description="Tell the group at a clean end; false for a broker that keeps a leader which has left (Tansu)."
+        ),
+    ] = True
+    consumer_session_timeout: Annotated[
+        float, Field(ge=1, description="Seconds until a silent member's partitions move.")
+    ] = 10.0
+
+    def reading(self) -> ConsumerPolicy:
+        """How the indexer consumes: in large batches, and from the beginning where its place is gone."""
+        return ConsumerPolicy(
+            batch_records=200,
+            buffer_records=500,
+            session_timeout=self.consumer_session_timeout,
+            leave_group=self.consumer_leave_group,
+            expired_offset="earliest",
+            drain_timeout=5.0,
+        )
+
+
 class GatewaySettings(
     ServiceSettings,
     KafkaSettings,
@@ -100,6 +132,7 @@ class GatewaySettings(
     RepositorySettings,
     CompatSettings,
     StatusSettings,
+    DeadLetterSettings,
 ):
     """Everything the gateway reads from the environment."""
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.model import Entry
 from cairn_gateway.ports import Ledger, Spool, Wake
+from cairn_shared.api.index import LedgerEntry
 from cairn_shared.clock import Clock
 from cairn_shared.errors import TransientError
 from cairn_shared.logging import get_logger
@@ -77,6 +79,7 @@ class Settler:
         metrics: Metrics,
         policy: SettlePolicy,
         wake: Wake,
+        indexed_letters: Callable[[Collection[uuid.UUID]], Awaitable[set[uuid.UUID]]] | None = None,
     ) -> None:
         self._spools = spools
         self._index = index
@@ -84,6 +87,7 @@ class Settler:
         self._metrics = metrics
         self._policy = policy
         self._wake = wake
+        self._indexed_letters = indexed_letters
         self._progress = {spool.name: Progress() for spool in spools}
 
     async def run(self) -> None:
@@ -113,6 +117,7 @@ class Settler:
         if not entries:
             return 0
         ledger = await self._index.ledger([entry.event_id for entry in entries])
+        ledger = await self._without_lost_letters(ledger)
         await spool.settle({event_id: known.state for event_id, known in ledger.items()})
         now, progress = self._clock.now(), self._progress[spool.name]
         times = {entry.event_id: entry.published_at or entry.created_at for entry in entries}
@@ -131,6 +136,17 @@ class Settler:
             await spool.publish_again(overdue)
             self._wake()
         return len(ledger)
+
+    async def _without_lost_letters(self, ledger: dict[uuid.UUID, LedgerEntry]) -> dict[uuid.UUID, LedgerEntry]:
+        """Without dead events whose letter the workbench does not have: it may have been lost with the broker's log.
+
+        The event is published again, dies again, and leaves its letter again.
+        """
+        dead = {event_id for event_id, known in ledger.items() if known.state == "dead"}
+        if not dead or self._indexed_letters is None:
+            return ledger
+        lost = dead - await self._indexed_letters(dead)
+        return {event_id: known for event_id, known in ledger.items() if event_id not in lost}
 
     async def _measure(self) -> None:
         for spool in self._spools:

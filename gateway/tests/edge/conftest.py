@@ -72,6 +72,7 @@ class Upstream:
     documents: dict[str, Json] = field(default_factory=dict)
     wrong_vectors: Sequence[str] = ()
     ledger: dict[str, Json] = field(default_factory=dict)
+    parts: list[Json] = field(default_factory=list)
     found: Json | None = None
     answer: Json = field(default_factory=lambda: {"answer": "Restart it.", "mode": "excerpts"})
     frames: Sequence[bytes] = ()
@@ -124,6 +125,7 @@ class Upstream:
                 Route("/index/documents", self._documents),
                 Route("/index/vectors", self._vectors),
                 Route("/index/ledger", self._ledger, methods=["POST"]),
+                Route("/index/versions", self._versions, methods=["POST"]),
                 Route("/search", self._search, methods=["POST"]),
                 Route("/ask", self._ask, methods=["POST"]),
             ]
@@ -156,6 +158,11 @@ class Upstream:
         wanted = (await request.json())["event_ids"]
         found = [self.ledger[event_id] for event_id in wanted if event_id in self.ledger]
         return JSONResponse({"entries": found}, self.status)
+
+    async def _versions(self, request: Request) -> Response:
+        wanted = (await request.json())["document_ids"]
+        parts = [part for part in self.parts if part["document_id"] in wanted]
+        return JSONResponse({"parts": parts}, self.status)
 
     async def _search(self, request: Request) -> Response:
         self.asked.append(await request.json())
@@ -228,6 +235,10 @@ def gateway_settings(
         cairn_bootstrap_api_key=SecretStr(ADMIN_KEY),
         reconcile_interval=0,
         lease_seconds=1.0,
+        # A group of its own and nobody's farewell: the broker of the tests takes seconds for either (stores/tansu.py).
+        dlq_group=f"dlq-{uuid.uuid4()}",
+        consumer_leave_group=False,
+        consumer_session_timeout=2.0,
     )
 
 

@@ -398,6 +398,9 @@ async def test_mongodb_uses_an_index_for_every_query_of_ours(client: httpx.Async
         "executions",
         "feedback",
         "users",
+        "dlq_entries",
+        "dlq_jobs",
+        "audit",
         "outbox",
         "inbox",
     }

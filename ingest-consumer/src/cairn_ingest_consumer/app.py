@@ -11,20 +11,23 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from prometheus_client import CollectorRegistry
+from pydantic import BaseModel
 
 from cairn_ingest_consumer.adapters.attempts import PostgresAttempts
 from cairn_ingest_consumer.adapters.dead_letter_topic import DeadLetterTopic
 from cairn_ingest_consumer.adapters.document_store import PostgresDocumentStore
 from cairn_ingest_consumer.adapters.embedder import http_endpoint
 from cairn_ingest_consumer.adapters.expansions import PostgresExpansions
+from cairn_ingest_consumer.adapters.halts import PostgresHalts
 from cairn_ingest_consumer.adapters.ledger import PostgresLedger
 from cairn_ingest_consumer.adapters.question_model import ChatModel
 from cairn_ingest_consumer.adapters.spaces import PostgresSpaces
 from cairn_ingest_consumer.adapters.statistics import PostgresStatistics
+from cairn_ingest_consumer.dry_run import DryRun
 from cairn_ingest_consumer.embedders import Embedders, Endpoint
 from cairn_ingest_consumer.engine_metrics import EngineMetrics
 from cairn_ingest_consumer.expanding import Expand
-from cairn_ingest_consumer.health_server import HealthServer, serve
+from cairn_ingest_consumer.health_server import Call, Calls, HealthServer, serve
 from cairn_ingest_consumer.indexing import IndexDocuments
 from cairn_ingest_consumer.ingest import Ingest
 from cairn_ingest_consumer.isolation import Isolation
@@ -38,6 +41,7 @@ from cairn_ingest_consumer.repositories.handler import SyncMetrics, SyncReposito
 from cairn_ingest_consumer.repositories.sync import RepositorySync, SyncPolicy
 from cairn_ingest_consumer.settings import IngestSettings
 from cairn_shared import mongo
+from cairn_shared.api.consumer import MAX_DRY_RUN_BYTES, DryRunQuery, HaltsAnswer, ReleaseAnswer, ReleaseBody
 from cairn_shared.clock import SystemClock
 from cairn_shared.embedder_client import EmbedderClient, open_client
 from cairn_shared.errors import TransientError, Unavailable
@@ -46,6 +50,7 @@ from cairn_shared.health import Readiness
 from cairn_shared.kafka.confluent import ConfluentConsumer
 from cairn_shared.kafka.engine import ConsumerEngine, FaulthandlerAlarm
 from cairn_shared.kafka.producer import EventProducer, open_producer
+from cairn_shared.kafka.records import Partition
 from cairn_shared.logging import get_logger
 from cairn_shared.openai import Endpoint as ModelEndpoint
 from cairn_shared.postgres import Pool, open_pool, ping
@@ -84,7 +89,7 @@ async def run(settings: IngestSettings) -> None:
         health = HealthServer(SERVICE, settings.app_version, readiness, registry)
         await stack.enter_async_context(serve(health, settings.host, settings.port))
         stopped = _stop_signals(stack)
-        opening = asyncio.create_task(_open(settings, stack, registry, readiness, clock))
+        opening = asyncio.create_task(_open(settings, stack, registry, readiness, clock, health=health))
         stopping = asyncio.create_task(stopped.wait())
         stack.callback(stopping.cancel)
         await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -105,6 +110,8 @@ async def _open(
     registry: CollectorRegistry,
     readiness: Readiness,
     clock: SystemClock,
+    *,
+    health: HealthServer,
 ) -> ConsumerEngine:
     """Wait for the stores in any order, put the parts together."""
     pool = await stack.enter_async_context(open_pool(settings, SERVICE))
@@ -118,12 +125,17 @@ async def _open(
     )
     readiness.register("kafka", lambda: asyncio.to_thread(producer.ping))
     metrics = IngestMetrics(registry)
-    index = IndexDocuments(PostgresDocumentStore(pool), embedders, metrics, clock)
+    store = PostgresDocumentStore(pool)
+    index = IndexDocuments(store, embedders, metrics, clock)
     ledger = PostgresLedger(pool)
     handlers: Mapping[str, EventHandler] = {
         **dict.fromkeys(DOCUMENT_TYPES, index),
         **await _repository_handlers(settings, stack, registry, ledger, clock, index=index, producer=producer),
     }
+    limit = PoisonLimit(PoisonPolicy(max_run=settings.poison_max_run, max_share=settings.poison_max_share))
+    halts = PostgresHalts(pool, settings.consumer_group, limit)
+    dry_run = DryRun(handlers, store, embedders, app_version=settings.app_version, git_sha=settings.git_sha)
+    health.calls = _calls(dry_run, halts)
     ingest = Ingest(
         handlers,
         attempts=PostgresAttempts(pool, settings.consumer_group),
@@ -138,7 +150,7 @@ async def _open(
         metrics=metrics,
         clock=clock,
         isolation=Isolation(),
-        limit=PoisonLimit(PoisonPolicy(max_run=settings.poison_max_run, max_share=settings.poison_max_share)),
+        limit=limit,
     )
     statistics = asyncio.create_task(_refresh(PostgresStatistics(pool, settings.ledger_days), settings, clock))
     stack.push_async_callback(_cancel, statistics)
@@ -155,6 +167,7 @@ async def _open(
         observer=observer,
         clock=clock,
         alarm=FaulthandlerAlarm(),
+        halts=halts,
     )
     readiness.register("consumer", lambda: _consuming(engine, observer))
     return engine
@@ -250,6 +263,28 @@ async def _repository_handlers(
             policy=FetchPolicy(most=settings.push_fetch_commits),
         ),
     }
+
+
+def _calls(dry_run: DryRun, halts: PostgresHalts) -> Calls:
+    """What the gateway asks of a consumer for the dead letter workbench."""
+
+    async def try_records(body: bytes) -> BaseModel:
+        return await dry_run.run(DryRunQuery.model_validate_json(body))
+
+    async def list_halts(_: bytes) -> BaseModel:
+        return HaltsAnswer(halts=await halts.list())
+
+    async def release(body: bytes) -> BaseModel:
+        wanted = ReleaseBody.model_validate_json(body)
+        found = await halts.release(Partition(wanted.topic, wanted.partition), wanted.by)
+        return ReleaseAnswer(released=found)
+
+    routes: dict[tuple[str, str], Call] = {
+        ("POST", "/dry-run"): try_records,
+        ("GET", "/halts"): list_halts,
+        ("POST", "/halts/release"): release,
+    }
+    return Calls(routes, MAX_DRY_RUN_BYTES)
 
 
 async def _passed(event: asyncio.Event) -> None:

@@ -117,6 +117,9 @@ class EngineMetrics(EngineObserver):
     def halted(self, partition: Partition, error: ConsumptionHalted) -> None:
         self._halted_at.add(partition)
 
+    def resumed(self, partition: Partition) -> None:
+        self._halted_at.discard(partition)
+
 
 def _labels(partition: Partition) -> tuple[str, str]:
     return partition.topic, str(partition.number)

@@ -25,7 +25,7 @@ class PoisonPolicy:
 
 
 class PoisonLimit:
-    """Counts how records end. Pure; forgets when the process ends, which is a person's decision to go on."""
+    """Counts how records end. Pure; forgets when a person releases a partition, or the process ends."""
 
     def __init__(self, policy: PoisonPolicy = PoisonPolicy()) -> None:
         self._policy = policy
@@ -54,6 +54,11 @@ class PoisonLimit:
         if records:
             self._runs[partition] = 0
             self._window(partition).extend([False] * records)
+
+    def forget(self, partition: Partition) -> None:
+        """Begin anew: a person has looked and wants to go on."""
+        self._runs.pop(partition, None)
+        self._recent.pop(partition, None)
 
     def _window(self, partition: Partition) -> deque[bool]:
         return self._recent.setdefault(partition, deque(maxlen=self._policy.window))

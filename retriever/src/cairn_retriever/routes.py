@@ -9,7 +9,15 @@ from fastapi import APIRouter, Query
 
 from cairn_retriever.dependencies import ReportsDep, SearcherDep, VectorCheckDep
 from cairn_shared.api.embedding import MAX_TEXTS
-from cairn_shared.api.index import CheckedVectors, IndexedDocuments, IndexStatus, LedgerAnswer, LedgerQuery
+from cairn_shared.api.index import (
+    CheckedVectors,
+    IndexedDocuments,
+    IndexStatus,
+    LedgerAnswer,
+    LedgerQuery,
+    VersionsAnswer,
+    VersionsQuery,
+)
 from cairn_shared.api.search import SearchRequest, SearchResponse
 
 router = APIRouter()
@@ -55,3 +63,9 @@ async def vectors(
 async def ledger(query: LedgerQuery, reports: ReportsDep) -> LedgerAnswer:
     """What became of events, as far as they reached an end."""
     return await reports.ledger(query.event_ids)
+
+
+@router.post("/index/versions", tags=["index"])
+async def versions(query: VersionsQuery, reports: ReportsDep) -> VersionsAnswer:
+    """Which write of each part of these documents the index has."""
+    return await reports.versions(query.document_ids)

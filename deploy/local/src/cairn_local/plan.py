@@ -91,6 +91,7 @@ def build(
             address[f"ingest-consumer-{number}"] for number in range(1, settings.consumers + 1)
         ),
         "INBOX": "always" if embedded else "fallback",
+        **({name: environ.get(name) or value for name, value in tansu.CONSUMERS.items()} if embedded else {}),
         "CAIRN_PUBLIC_URL": environ.get("CAIRN_PUBLIC_URL") or address["gateway"],
     }
     consumer = {

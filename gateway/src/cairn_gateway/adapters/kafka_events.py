@@ -1,4 +1,4 @@
-"""`Publisher` over the shared producer."""
+"""`Publisher` and `RawPublisher` over the shared producer."""
 
 from __future__ import annotations
 
@@ -13,5 +13,7 @@ class KafkaPublisher:
     def __init__(self, producer: EventProducer) -> None:
         self._producer = producer
 
-    async def publish(self, topic: str, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None:
+    async def publish(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+    ) -> None:
         await self._producer.send(topic, key=key, value=value, headers=headers)

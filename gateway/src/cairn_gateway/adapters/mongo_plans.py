@@ -40,6 +40,27 @@ def queries() -> list[Query]:
         Query("owner of an API key", "users", {"keys.hash": "0"}, {}),
         Query("outbox, what waits", "outbox", {"state": "pending"}, {"created_at": 1, "_id": 1}),
         Query("outbox, what to ask for", "outbox", {"state": "published", "check_at": {"$lte": _NOW}}, {"check_at": 1}),
+        Query("dead letters, open", "dlq_entries", {"state": "open"}, {"failure.last_failed_at": -1, "_id": 1}),
+        Query("dead letters of a group", "dlq_entries", {"fingerprint": "0"}, {"failure.last_failed_at": -1, "_id": 1}),
+        Query("dead letters of events", "dlq_entries", {"event_id": {"$in": ["0"]}}, {}),
+        Query("dead letters that were edited", "dlq_entries", {"edited_to": {"$in": ["0"]}}, {}),
+        Query("dead letters of a replay", "dlq_entries", {"replay.job": "0", "state": "open"}, {}),
+        Query(
+            "dead letters that wait in a replay",
+            "dlq_entries",
+            {"pending_job": "0"},
+            {"failure.first_failed_at": 1, "_id": 1},
+        ),
+        Query(
+            "dead letters, what to ask for",
+            "dlq_entries",
+            {"state": "replaying", "check_at": {"$lte": _NOW}},
+            {"check_at": 1},
+        ),
+        Query("dead letters, the oldest", "dlq_entries", {"state": "open"}, {"failure.first_failed_at": 1}),
+        Query("replays to carry on", "dlq_jobs", {"state": "running"}, {"created_at": 1}),
+        Query("audit of a target", "audit", {"target": "0"}, {"at": -1, "_id": 1}),
+        Query("audit, the latest", "audit", {}, {"at": -1, "_id": 1}),
         Query("inbox, what waits", "inbox", {"state": "pending"}, {"created_at": 1, "_id": 1}),
     ]
 
@@ -93,4 +114,6 @@ def _stages(plan: Document) -> Iterator[Document]:
 def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _shown(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_shown(member) for member in value]
     return value.isoformat() if isinstance(value, datetime) else value

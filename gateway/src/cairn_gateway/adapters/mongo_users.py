@@ -45,6 +45,17 @@ class MongoUsers:
         with mongo.translated():
             return [_user(document) async for document in self._users.find().sort("_id", 1)]
 
+    async def remove(self, user_id: str) -> None:
+        """Remove a user with every key.
+
+        Raises:
+            NotFound: there is no such user.
+        """
+        with mongo.translated():
+            result = await self._users.delete_one({"_id": user_id})
+        if result.deleted_count != 1:
+            raise NotFound(f"there is no user {user_id}")
+
     async def add_key(self, user_id: str, key: ApiKey, key_hash: str) -> None:
         """Let a key in.
 

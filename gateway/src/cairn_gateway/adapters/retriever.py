@@ -8,7 +8,17 @@ from collections.abc import Collection
 
 import httpx
 
-from cairn_shared.api.index import CheckedVectors, IndexedDocuments, IndexStatus, LedgerAnswer, LedgerEntry, LedgerQuery
+from cairn_shared.api.index import (
+    CheckedVectors,
+    IndexedDocuments,
+    IndexStatus,
+    LedgerAnswer,
+    LedgerEntry,
+    LedgerQuery,
+    PartVersion,
+    VersionsAnswer,
+    VersionsQuery,
+)
 from cairn_shared.api.search import SearchRequest, SearchResponse
 from cairn_shared.errors import TransientError
 from cairn_shared.http import call
@@ -55,6 +65,10 @@ class HttpRetriever:
             answer = await call(self._client, NAME, "POST", "/index/ledger", LedgerAnswer, body=query)
             found |= {entry.event_id: entry for entry in answer.entries}
         return found
+
+    async def versions(self, document_ids: Collection[uuid.UUID]) -> list[PartVersion]:
+        query = VersionsQuery(document_ids=list(document_ids))
+        return (await call(self._client, NAME, "POST", "/index/versions", VersionsAnswer, body=query)).parts
 
     async def search(self, request: SearchRequest) -> SearchResponse:
         return await call(self._client, NAME, "POST", "/search", SearchResponse, body=request)

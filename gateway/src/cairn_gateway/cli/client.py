@@ -116,6 +116,20 @@ class Cairn:
         except httpx.HTTPError as exc:
             raise unreachable(exc, self.target, timeout) from exc
 
+    @contextmanager
+    def reading(self, path: str, *, params: Mapping[str, Any], timeout: float) -> Iterator[httpx.Response]:
+        """GET and read the answer while it arrives."""
+        import httpx
+
+        try:
+            with self._http.stream("GET", path, params=params, timeout=timeouts(timeout)) as response:
+                if response.status_code >= 300:
+                    response.read()
+                    raise_for(response, self.target)
+                yield response
+        except httpx.HTTPError as exc:
+            raise unreachable(exc, self.target, timeout) from exc
+
     def _once(
         self,
         method: str,

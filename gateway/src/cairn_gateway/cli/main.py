@@ -14,8 +14,10 @@ from typer.core import TyperGroup
 from cairn_gateway.cli import screen
 from cairn_gateway.cli.commands import (
     ask,
+    audit,
     backfill,
     chat,
+    dlq,
     load,
     mcp,
     operations,
@@ -72,7 +74,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (ask, chat, search, load, runbooks, repos, backfill, operations, people, proofs, mcp):
+for group in (ask, chat, search, load, runbooks, repos, backfill, dlq, operations, people, audit, proofs, mcp):
     group.register(app)
 
 

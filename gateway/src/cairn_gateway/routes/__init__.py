@@ -6,7 +6,9 @@ from fastapi import APIRouter
 
 from cairn_gateway.routes import (
     ask,
+    audit,
     backfill,
+    dlq,
     events,
     executions,
     feedback,
@@ -31,6 +33,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     executions.router,
     feedback.router,
     users.router,
+    dlq.router,
+    audit.router,
     status.router,
     verify.router,
     webhooks.router,

@@ -86,6 +86,15 @@ class QueueStatus(BaseModel):
     oldest_seconds: float
 
 
+class DeadLetterStatus(BaseModel):
+    """Dead letters that somebody has to look at, and those on their way through the consumer again."""
+
+    open: int
+    replaying: int
+    oldest_seconds: Annotated[float, Field(description="Since the oldest open one failed first.")]
+    halted: Annotated[list[str], Field(description="Partitions on which consumption stopped: topic[partition].")]
+
+
 class StatusAnswer(BaseModel):
     """How Cairn is. `dependencies` says `ok` or what is wrong; a part that cannot be asked is null."""
 
@@ -97,6 +106,9 @@ class StatusAnswer(BaseModel):
     queues: dict[str, QueueStatus] | None
     relay: Annotated[dict[str, Any] | None, Field(description="Who leads the relay, and its term.")]
     inbox: str
+    dead_letters: Annotated[
+        DeadLetterStatus | None, Field(description="With open letters or halted partitions Cairn is degraded.")
+    ] = None
 
 
 class PlanView(BaseModel):

@@ -1,4 +1,4 @@
-"""Bodies of `/users`, `/executions` and `/feedback`."""
+"""Bodies of `/users`, `/executions`, `/feedback` and `/audit`."""
 
 from __future__ import annotations
 
@@ -175,4 +175,24 @@ class FeedbackPage(BaseModel):
     """Newest first; `next` is the `after` of the following page."""
 
     feedback: list[FeedbackView]
+    next: str | None
+
+
+class AuditLine(BaseModel):
+    """Who did what."""
+
+    id: str
+    at: datetime
+    user_id: str
+    key_id: str
+    action: str
+    target: str
+    detail: str
+    request_id: str | None
+
+
+class AuditPage(BaseModel):
+    """Newest first; `next` is the `after` of the following page."""
+
+    lines: list[AuditLine]
     next: str | None

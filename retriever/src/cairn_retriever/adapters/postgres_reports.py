@@ -19,6 +19,8 @@ from cairn_shared.api.index import (
     IndexStatus,
     LedgerAnswer,
     LedgerEntry,
+    PartVersion,
+    VersionsAnswer,
 )
 from cairn_shared.postgres import translate
 
@@ -87,6 +89,11 @@ ORDER BY c.chunk_id LIMIT $3
 LEDGER = """
 SELECT event_id, state, document_id, version, accepted_at, settled_at, detail
 FROM ingest_ledger WHERE event_id = ANY($1::uuid[]) ORDER BY event_id
+"""
+
+VERSIONS = """
+SELECT document_id, part, version, event_id, deleted FROM document_parts
+WHERE document_id = ANY($1::uuid[]) ORDER BY document_id, part LIMIT 10000
 """
 
 
@@ -186,6 +193,15 @@ class PostgresReports:
         except Exception as exc:
             raise translate(exc) from exc
         return LedgerAnswer(entries=[LedgerEntry(**dict(row)) for row in rows])
+
+    async def versions(self, document_ids: Sequence[uuid.UUID]) -> VersionsAnswer:
+        """The writes that these documents' parts are of."""
+        try:
+            async with self._pool.acquire() as connection:
+                rows = await connection.fetch(VERSIONS, list(document_ids))
+        except Exception as exc:
+            raise translate(exc) from exc
+        return VersionsAnswer(parts=[PartVersion(**dict(row)) for row in rows])
 
 
 async def _space(connection: Connection, row: Any) -> dict[str, Any]:

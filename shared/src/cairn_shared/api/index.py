@@ -1,7 +1,7 @@
 """The retriever's read-only view of the index, for the gateway's verify, status and ingest pages.
 
 `GET /index/status`, `GET /index/documents?source=&after=&limit=&words=`, `GET /index/vectors?source=&after=&limit=`,
-`POST /index/ledger`.
+`POST /index/ledger`, `POST /index/versions`.
 """
 
 from __future__ import annotations
@@ -98,6 +98,28 @@ class LedgerEntry(BaseModel):
     accepted_at: AwareDatetime | None
     settled_at: AwareDatetime
     detail: str | None = None
+
+
+class VersionsQuery(BaseModel):
+    """Up to 1000 documents whose versions are asked."""
+
+    document_ids: Annotated[list[uuid.UUID], Field(max_length=1000)]
+
+
+class PartVersion(BaseModel):
+    """Which write of a part of a document the index has."""
+
+    document_id: uuid.UUID
+    part: str
+    version: int
+    event_id: uuid.UUID
+    deleted: bool
+
+
+class VersionsAnswer(BaseModel):
+    """The parts of those documents that the index knows."""
+
+    parts: list[PartVersion]
 
 
 class LedgerAnswer(BaseModel):

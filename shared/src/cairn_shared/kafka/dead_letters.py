@@ -1,8 +1,8 @@
 """Dead letters: the record byte for byte, with headers that say where it came from and why it failed (invariant I6).
 
-Every added header begins with `cairn.dlq.`; values are UTF-8 text. The consumer writes them, the gateway reads
-them. A record that fails again after a replay keeps `original.*` and `first-failed-at` and gets the rest anew, so
-headers do not grow from one failure to the next.
+Every added header begins with `cairn.dlq.`; values are UTF-8 text. The consumer writes them; the gateway's indexer
+reads them and keeps the letters in MongoDB, and a replay sends `original.*`, `first-failed-at` and `attempts` along. A
+record that fails again keeps those and gets the rest anew, so headers do not grow from one failure to the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cairn_shared.kafka.records import Headers, Partition, Record
 
 PREFIX = "cairn.dlq."
 REPLAY_PREFIX = "cairn.replay."
-"""Headers that a replay adds: `id`, `by`, `count`. They are kept when the record fails again."""
+"""Headers that a replay adds: `id`, `letter` (of which), `by`, `count`. They are kept when the record fails again."""
 
 SCHEMA = "1"
 MESSAGE_LIMIT = 1024
@@ -28,7 +28,7 @@ HEADER_ALLOWANCE = 64 * 1024
 """By how much a dead letter may be larger than the largest record; its topic must allow for it."""
 
 FailureClass = Literal["permanent", "unknown", "crash"]
-_KEPT = ("original.", "first-failed-at")
+_KEPT = ("id", "original.", "first-failed-at")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,10 @@ COMMIT_ANSWER_TIMEOUT = 30.0
 
 
 class Driver:
-    """Owns the consumer. `run` returns after a `Stop`, or raises what makes going on impossible."""
+    """Owns the consumer. The engine calls `start`, `step` until `stopping`, and `shut_down`, all on one thread.
+
+    `step` raises what makes going on impossible.
+    """
 
     def __init__(
         self,

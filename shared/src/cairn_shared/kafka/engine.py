@@ -18,7 +18,7 @@ from cairn_shared.kafka.mail import Mail, Stop
 from cairn_shared.kafka.observer import EngineObserver
 from cairn_shared.kafka.ownership import PartitionStatus
 from cairn_shared.kafka.policy import ConsumerPolicy
-from cairn_shared.kafka.ports import Alarm, BatchHandler, Crew, GroupConsumer
+from cairn_shared.kafka.ports import Alarm, BatchHandler, Crew, GroupConsumer, Halts
 from cairn_shared.kafka.records import Partition, Record
 from cairn_shared.kafka.workers import Workers
 from cairn_shared.logging import get_logger
@@ -44,6 +44,7 @@ class ConsumerEngine:
         observer: EngineObserver | None = None,
         clock: Clock | None = None,
         alarm: Alarm | None = None,
+        halts: Halts | None = None,
         on_stuck: Callable[[list[PartitionStatus]], None] | None = None,
     ) -> None:
         self._make_consumer = make_consumer
@@ -53,6 +54,7 @@ class ConsumerEngine:
         self._observer = observer or EngineObserver()
         self._clock = clock or SystemClock()
         self._alarm = alarm
+        self._halts = halts
         self._on_stuck = on_stuck or exit_with_stacks
         self._mailbox = QueueMailbox()
         self._last_step = 0.0
@@ -66,7 +68,12 @@ class ConsumerEngine:
         """
         loop = asyncio.get_running_loop()
         workers = Workers(
-            self._handler, policy=self._policy, clock=self._clock, report=self._mailbox.put, observer=self._observer
+            self._handler,
+            policy=self._policy,
+            clock=self._clock,
+            report=self._mailbox.put,
+            observer=self._observer,
+            halts=self._halts,
         )
         ended: asyncio.Future[None] = loop.create_future()
         thread = threading.Thread(

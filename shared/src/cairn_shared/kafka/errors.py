@@ -1,9 +1,9 @@
 """How a consumer ends.
 
 CairnError
-├── ConsumptionHalted     raised by a handler: keep the partition paused until a person has looked
+├── ConsumptionHalted     raised by a handler: keep the partition paused until a person releases it
 └── EngineFailed          the process should end and be started again
-└── OffsetExpired     ... after a person has decided about records that were never read
+    └── OffsetExpired     ... after a person has decided about records that were never read
 """
 
 from __future__ import annotations

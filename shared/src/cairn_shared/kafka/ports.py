@@ -20,8 +20,21 @@ class BatchHandler(Protocol):
 
         Raises:
             TransientError: nothing is wrong with the records; the engine pauses the partition and tries again.
-            ConsumptionHalted: going on would do harm; the engine keeps the partition paused until the process ends.
+            ConsumptionHalted: going on would do harm; the engine keeps the partition paused until somebody releases it
+                (`Halts`), or another process owns it.
         """
+        ...
+
+
+class Halts(Protocol):
+    """Where it is kept that a partition is halted, and where a person releases it. No method raises."""
+
+    async def released(self, partition: Partition, reason: str) -> bool:
+        """Say (again) that the partition is halted; whether somebody has released it. Asked for every few seconds."""
+        ...
+
+    async def over(self, partition: Partition) -> None:
+        """The partition is not halted any more, or not by this process."""
         ...
 
 

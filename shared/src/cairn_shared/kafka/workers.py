@@ -12,7 +12,7 @@ from cairn_shared.kafka.errors import ConsumptionHalted
 from cairn_shared.kafka.mail import Alive, Broke, Drained, Finished, Held, Mail
 from cairn_shared.kafka.observer import EngineObserver
 from cairn_shared.kafka.policy import ConsumerPolicy
-from cairn_shared.kafka.ports import BatchHandler
+from cairn_shared.kafka.ports import BatchHandler, Halts
 from cairn_shared.kafka.progress import report_to
 from cairn_shared.kafka.records import Partition, Record
 from cairn_shared.logging import get_logger
@@ -20,6 +20,8 @@ from cairn_shared.logging import get_logger
 log = get_logger(__name__)
 
 ALIVE_INTERVAL = 10.0
+HALT_INTERVAL = 2.0
+"""Seconds between looks whether a halted partition was released."""
 
 
 class Worker:
@@ -35,7 +37,9 @@ class Worker:
         clock: Clock,
         report: Callable[[Mail], None],
         observer: EngineObserver,
+        halts: Halts | None = None,
     ) -> None:
+        self._halts = halts
         self._partition = partition
         self._epoch = epoch
         self._handler = handler
@@ -99,8 +103,11 @@ class Worker:
             except ConsumptionHalted as exc:
                 log.critical("consumption halted", partition=str(self._partition), reason=exc.detail)
                 self._observer.halted(self._partition, exc)
-                await self._wait_held()
-                return False
+                if not await self._wait_for_release(exc.detail):
+                    return False
+                log.warning("consumption goes on", partition=str(self._partition))
+                self._observer.resumed(self._partition)
+                self._report(Held(self._partition, self._epoch, held=False))
             except TransientError as exc:
                 attempt += 1
                 delay = max(self._policy.backoff.delay(attempt), min(exc.retry_after or 0.0, 300.0))
@@ -132,11 +139,19 @@ class Worker:
             self._report(Alive(self._partition, self._epoch))
         return not self._draining.is_set()
 
-    async def _wait_held(self) -> None:
+    async def _wait_for_release(self, reason: str) -> bool:
+        """Wait with the partition paused until somebody releases it; False when draining began."""
         self._report(Held(self._partition, self._epoch, held=True))
-        while not self._draining.is_set():
-            self._report(Alive(self._partition, self._epoch))
-            await self._nap(ALIVE_INTERVAL)
+        try:
+            while not self._draining.is_set():
+                self._report(Alive(self._partition, self._epoch))
+                if self._halts is not None and await self._halts.released(self._partition, reason):
+                    return True
+                await self._nap(HALT_INTERVAL if self._halts is not None else ALIVE_INTERVAL)
+            return False
+        finally:
+            if self._halts is not None:
+                await self._halts.over(self._partition)
 
     async def _nap(self, seconds: float) -> None:
         try:
@@ -157,8 +172,10 @@ class Workers:
         clock: Clock,
         report: Callable[[Mail], None],
         observer: EngineObserver,
+        halts: Halts | None = None,
     ) -> None:
         self._handler = handler
+        self._halts = halts
         self._policy = policy
         self._clock = clock
         self._report = report
@@ -175,6 +192,7 @@ class Workers:
             clock=self._clock,
             report=self._report,
             observer=self._observer,
+            halts=self._halts,
         )
         task = asyncio.get_running_loop().create_task(worker.run(), name=f"{partition} epoch {epoch}")
         self._workers[partition, epoch] = (worker, task)

@@ -35,8 +35,7 @@ def status(as_json: AsJson = False) -> None:
     else:
         _show_status(state, url)
     if state["status"] != "ok":
-        down = [name for name, condition in state["dependencies"].items() if condition != "ok"]
-        raise Negative(f"degraded: {', '.join(down)}")
+        raise Negative(f"degraded: {', '.join(_reasons(state))}", hint=_advice(state))
 
 
 def ingest(event_id: Annotated[str, typer.Argument(metavar="EVENT_ID")], as_json: AsJson = False) -> None:
@@ -134,6 +133,24 @@ def indexes(as_json: AsJson = False) -> None:
         raise Negative(f"without an index: {', '.join(without)}")
 
 
+def _reasons(state: Json) -> list[str]:
+    """Why it is not ok."""
+    reasons = [name for name, condition in state["dependencies"].items() if condition != "ok"]
+    dead = state.get("dead_letters") or {}
+    if dead.get("open"):
+        reasons.append(f"{dead['open']} dead letter{'s' if dead['open'] != 1 else ''}")
+    if dead.get("halted"):
+        reasons.append(f"consumption of {', '.join(dead['halted'])} is halted")
+    return reasons
+
+
+def _advice(state: Json) -> str | None:
+    dead = state.get("dead_letters") or {}
+    if dead.get("halted"):
+        return "`cairn dlq halts` and `cairn dlq groups` show why"
+    return "`cairn dlq groups` shows why" if dead.get("open") else None
+
+
 def _show_status(state: Json, url: str) -> None:
     screen.say(f"Cairn {state['version']} at {url}: {state['status']}", style=screen.mood(state["status"] == "ok"))
     width = max(12, *(len(name) + 2 for name in state["dependencies"]))
@@ -155,6 +172,13 @@ def _show_status(state: Json, url: str) -> None:
         )
         if queue["refused"]:
             facts[name] += f", {queue['refused']} refused"
+    if dead := state.get("dead_letters"):
+        facts["dead letters"] = f"{dead['open']} open" + (
+            f", the oldest for {dead['oldest_seconds']:.0f} s" if dead["open"] else ""
+        )
+        if dead["replaying"]:
+            facts["dead letters"] += f", {dead['replaying']} being replayed"
+        facts["halted"] = dead["halted"]
     screen.facts(facts)
 
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from cairn_gateway.cli import screen
-from cairn_gateway.cli.client import as_object, connect
-from cairn_gateway.cli.exits import Negative
+from cairn_gateway.cli.client import Cairn, Json, as_object, connect
+from cairn_gateway.cli.exits import Negative, UsageError
 from cairn_gateway.cli.options import AsJson, segment
 
 PAGE = 500
@@ -104,6 +104,68 @@ def revoke(
     with connect() as cairn:
         cairn.request("DELETE", f"/users/{segment(user_id)}/keys/{segment(key_id)}")
     screen.note(f"{key_id} is revoked")
+
+
+@users.command("role")
+def change_role(
+    user_id: Annotated[str, typer.Argument(metavar="ID")],
+    role: Annotated[Role, typer.Argument(help="What they may do from now on.")],
+) -> None:
+    """Change what a user may do; other gateways follow within a few seconds."""
+    with connect() as cairn:
+        user = _user(cairn, user_id)
+        kept = {name: user[name] for name in ("name", "email", "team") if user[name] is not None}
+        cairn.request("PUT", f"/users/{segment(user_id)}", body=kept | {"role": role})
+    screen.note(f"{user_id} is {role.value}")
+
+
+@users.command("rotate")
+def rotate(
+    user_id: Annotated[str, typer.Argument(metavar="ID")],
+    key_id: Annotated[
+        str | None, typer.Argument(metavar="[KEY_ID]", help="The key to replace; needed where there are several.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a new API key in the place of an old one, which is shut out. The new one is printed this once."""
+    with connect() as cairn:
+        old = _only_key(_user(cairn, user_id), key_id)
+        response = cairn.request("POST", f"/users/{segment(user_id)}/keys", body={"label": old["label"]})
+        made = as_object(response)
+        if as_json:
+            screen.raw(response.content)
+        else:
+            screen.say(made["key"])
+        cairn.request("DELETE", f"/users/{segment(user_id)}/keys/{segment(old['id'])}", patience=10.0)
+    screen.note(f"keep it now, it cannot be shown again; its id is {made['key_id']}", style="yellow")
+    screen.note(f"{old['id']} is revoked")
+
+
+@users.command("rm")
+def remove(user_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+    """Remove a user with every key; what they did stays in the records."""
+    with connect() as cairn:
+        cairn.request("DELETE", f"/users/{segment(user_id)}")
+    screen.note(f"{user_id} is removed")
+
+
+def _user(cairn: Cairn, user_id: str) -> Json:
+    """Raises Negative: there is no such user."""
+    for user in as_object(cairn.request("GET", "/users"))["users"]:
+        if user["id"] == user_id:
+            found: Json = user
+            return found
+    raise Negative(f"there is no user {user_id}")
+
+
+def _only_key(user: Json, key_id: str | None) -> Json:
+    """Raises Negative: the user has no such key. UsageError: it is not clear which."""
+    keys: list[Json] = [key for key in user["keys"] if key_id in (None, key["id"])]
+    if not keys:
+        raise Negative(f"user {user['id']} has no key{f' {key_id}' if key_id else ''}")
+    if len(keys) > 1:
+        raise UsageError("KEY_ID: which one?", hint=", ".join(key["id"] for key in keys))
+    return keys[0]
 
 
 @executions.callback(invoke_without_command=True)
