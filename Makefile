@@ -87,5 +87,5 @@ bench: install ## Timed runs (ARGS=...)
 chaos: install ## Fault injection, long (SEED=1, BROKER=apache KAFKA_HOME=...)
 	$(BIN)/python -m pytest -m chaos --timeout 0 -s $(ARGS)
 
-eval: install ## Quality of retrieval and answers on data/eval (ARGS="--ablate --calibrate")
+eval: install ## Quality of retrieval and answers, public runbooks included where they are (ARGS="--ablate --calibrate", --judge)
 	$(BIN)/python tests/eval --check $(ARGS)

@@ -22,7 +22,9 @@ STEP = """**Make room.** The snapshot is first written to a temporary file, so i
 df -h /data
 ```
 
-If not, extend the volume. There are two ways:
+If not, extend the volume.
+
+There are two ways:
 
 - Grow it:
 
@@ -94,6 +96,14 @@ def test_what_stands_under_a_heading_brings_the_heading() -> None:
     text = "## If the disk is full\n\n### On Linux\n\nGrow it.\n\n## Otherwise\n\nWait. Look."
     assert shown(text, "Grow") == ["## If the disk is full\n\n### On Linux\n\nGrow it."]
     assert shown(text, "Look") == ["## Otherwise", "Look."]
+
+
+def test_what_follows_a_fence_speaks_of_it_and_what_introduces_the_next_does_not() -> None:
+    text = "One.\n\n```\na\n```\n\nExpect 1. Next:\n\n```\nb\n```\n\nRun it as root. Look.\n\nRest."
+    assert shown(text, "Expect") == ["One.\n\n```\na\n```\n\nExpect 1."]
+    assert shown(text, "Next") == ["Next:\n\n```\nb\n```"]
+    assert shown(text, "Look") == ["Next:\n\n```\nb\n```", "Look."]
+    assert shown(text, "Rest") == ["Rest."]
 
 
 def test_words_in_bold_are_a_heading_of_what_follows() -> None:

@@ -98,6 +98,10 @@ class _Container:
     """What all in it needs: the item's first words, and what those need."""
     lead: int | None = None
     """The last unit of the paragraph right before the next block; a fence after a fence keeps it."""
+    shown: int | None = None
+    """The fence right before the next block: what follows speaks of it ("run it as root", "expect 1")."""
+    spoken_of: int | None = None
+    """The fence that `lead` speaks of."""
     fresh: bool = True
     """It is an item of which nothing was read yet."""
 
@@ -129,7 +133,7 @@ class _Reader:
                 stack.pop()
                 stack[-1].fresh = False
             elif token.type in ("bullet_list_close", "ordered_list_close"):
-                stack[-1].lead = None
+                stack[-1].lead = stack[-1].shown = None
             elif token.type == "blockquote_open":
                 skip = _end_of(tokens, at)
                 self._block(token, "quote", stack[-1])
@@ -177,21 +181,24 @@ class _Reader:
         place = self._add("heading", self._lines[first], here.parent)
         if len(here.parent) == 0:
             self._headings.append((level, place))
-        here.lead, here.fresh = None, False
+        here.lead = here.shown = None
+        here.fresh = False
 
     def _paragraph(self, token: Token, here: _Container, *, in_item: bool) -> None:
         first, last = self._enter(token)
         start = self._lines[first]
         end = self._lines[last] if last < len(self._lines) else len(self._text)
+        needs = here.parent if here.shown is None else (*here.parent, here.shown)
         if in_item:
-            place = self._add("item", start, here.parent)
+            place = self._add("item", start, needs)
             if here.fresh:
                 here.parent = (*here.parent, place)
         else:
-            place = self._sentences(start, end, here.parent)
+            place = self._sentences(start, end, needs, here.parent)
         here.lead, here.fresh = place, False
+        here.spoken_of, here.shown = here.shown, None
 
-    def _sentences(self, start: int, end: int, above: tuple[int, ...]) -> int:
+    def _sentences(self, start: int, end: int, needs: tuple[int, ...], above: tuple[int, ...]) -> int:
         """The units of a paragraph, and the last of them. Words in bold before others are a heading that runs in; in
         bold alone they are one for what follows.
         """
@@ -202,10 +209,10 @@ class _Reader:
             place = self._add("heading", start, above)
             self._headings += [] if above else [(_BOLD_LEVEL, place)]
             return place
-        place = self._add("sentence", start, above)
+        place = self._add("sentence", start, needs)
         run_in = (place,) if ends and _BOLD.fullmatch(text[: ends[0]].strip()) else ()
         for offset in ends:
-            place = self._add("sentence", start + offset, (*above, *run_in))
+            place = self._add("sentence", start + offset, (*needs, *run_in))
         return place
 
     def _block(self, token: Token, kind: Kind, here: _Container) -> None:
@@ -223,12 +230,18 @@ class _Reader:
         self._introduced(places[0], "row", here)
 
     def _introduced(self, place: int, kind: Kind, here: _Container) -> None:
-        """A sentence that ends before a fence and the fence say one thing: neither is shown alone."""
+        """A sentence that ends before a fence and the fence say one thing: neither is shown alone. It then speaks of
+        this fence, not of one before it.
+        """
         if here.lead is not None and kind == "fence":
-            self._pieces[here.lead].needs.add(place)
+            lead = self._pieces[here.lead]
+            lead.needs -= {here.spoken_of}
+            lead.needs.add(place)
+            here.spoken_of = None
         if here.fresh:
             here.parent = (*here.parent, place)
         here.fresh = False
+        here.shown = place if kind == "fence" else None
         if kind != "fence":
             here.lead = None
 
