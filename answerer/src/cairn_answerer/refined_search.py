@@ -9,13 +9,13 @@ by writing down the title of the nearest page whatever is asked, is what a gate 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from cairn_answerer.gates import enough
 from cairn_answerer.ports import Retriever
-from cairn_answerer.refine import Refiner
+from cairn_answerer.refine import Refinement
 from cairn_shared.api.search import Hit, SearchRequest, SearchResponse
 from cairn_shared.errors import CairnError
 from cairn_shared.logging import get_logger
@@ -39,18 +39,24 @@ class RefinedPolicy:
     """Hits looked at for these pages."""
 
 
+class Rewriter(Protocol):
+    """Puts a question into the words of one of these pages."""
+
+    async def refine(self, question: str, titles: Sequence[str]) -> Refinement: ...
+
+
 class RefinedRetriever:
     """As `Retriever`, for questions about procedures."""
 
     def __init__(
         self,
         retriever: Retriever,
-        refiner: Refiner,
+        rewriter: Rewriter,
         count: Callable[[Outcome], None],
         policy: RefinedPolicy = RefinedPolicy(),
     ) -> None:
         self._retriever = retriever
-        self._refiner = refiner
+        self._rewriter = rewriter
         self._count = count
         self._policy = policy
 
@@ -76,7 +82,7 @@ class RefinedRetriever:
         of_runbooks = request.filters.model_copy(update={"kind": RUNBOOK})
         wide = request.model_copy(update={"k": max(request.k, self._policy.look), "filters": of_runbooks})
         near = nearest(await self._retriever.search(wide, timeout), self._policy.pages)
-        refinement = await self._refiner.refine(request.query, list(near.values()))
+        refinement = await self._rewriter.refine(request.query, list(near.values()))
         if refinement.missing:
             self._count("failed")
             return _without(first)

@@ -58,16 +58,17 @@ class Servers:
 
 def demo_runbooks() -> Iterator[Runbook]:
     """The demo runbooks, with the ids that `cairn seed` gives them."""
-    yield from _runbooks(DEMO, source="api", prefix="")
+    yield from read_runbooks(DEMO, source="api", prefix="")
 
 
 def corpus_runbooks(folder: Path) -> Iterator[Runbook]:
     """Both public corpora."""
     for name in ("prometheus-operator-runbooks", "openshift-runbooks"):
-        yield from _runbooks(folder / name, source=f"repo:{name}", prefix=f"{name}-")
+        yield from read_runbooks(folder / name, source=f"repo:{name}", prefix=f"{name}-")
 
 
-def _runbooks(root: Path, *, source: str, prefix: str) -> Iterator[Runbook]:
+def read_runbooks(root: Path, *, source: str, prefix: str) -> Iterator[Runbook]:
+    """The pages under `root` that have content."""
     for file in sorted(root.rglob("*.md")):
         path = file.relative_to(root).as_posix()
         identity = re.sub(r"[^A-Za-z0-9._-]", "-", prefix + path.removesuffix(".md"))

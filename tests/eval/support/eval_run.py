@@ -84,6 +84,15 @@ class Retriever:
 @asynccontextmanager
 async def retriever(dsn: str, embedder: str, policy: RetrievalPolicy = RetrievalPolicy()) -> AsyncIterator[Retriever]:
     """The retriever's application in this process, with its real adapters."""
+    async with retriever_client(dsn, embedder, policy) as client:
+        yield Retriever(client)
+
+
+@asynccontextmanager
+async def retriever_client(
+    dsn: str, embedder: str, policy: RetrievalPolicy = RetrievalPolicy()
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of it."""
     settings = RetrieverSettings(
         pg_dsn=SecretStr(dsn), embedder_url=embedder, port=0, lexicon_max_age=0.0, query_embed_timeout=60
     )
@@ -94,4 +103,4 @@ async def retriever(dsn: str, embedder: str, policy: RetrievalPolicy = Retrieval
             transport=httpx.ASGITransport(app), base_url="http://retriever", timeout=120, trust_env=False
         ) as client,
     ):
-        yield Retriever(client)
+        yield client
