@@ -33,7 +33,10 @@ def page(name: str, *, title: str | None = None, score: float = 0.5) -> Hit:
 
 def found(*hits: Hit, confidence: float, enough: bool = False, degraded: Sequence[str] = ()) -> SearchResponse:
     answer = make_search(*hits, enough=enough, degraded=degraded)
-    return answer.model_copy(update={"gate": answer.gate.model_copy(update={"confidence": confidence})})
+    verdict = answer.gate.runbooks and answer.gate.runbooks.model_copy(
+        update={"confidence": confidence, "certain": enough}
+    )
+    return answer.model_copy(update={"gate": answer.gate.model_copy(update={"runbooks": verdict})})
 
 
 class Index:
@@ -88,6 +91,8 @@ async def test_what_the_rewriting_leads_to_comes_first_and_the_rest_stays() -> N
     answer, counted = await search(index)
     assert [hit.runbook_id for hit in answer.results] == ["lag", "disk", "tls"]
     assert answer.gate.enough
+    assert answer.gate.runbooks is not None
+    assert (answer.gate.runbooks.enough, answer.gate.runbooks.certain) == (True, False)
     assert counted == ["accepted"]
     scores = [hit.score for hit in answer.results]
     assert scores == sorted(scores, reverse=True)

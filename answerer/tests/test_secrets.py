@@ -35,7 +35,8 @@ async def test_a_secret_in_the_question_stays_here(
     if refine:  # the question as asked is refused, its rewriting, which the model answers with, is not
         hits = (make_hit(1), make_hit(2))
         unsure = make_search(*hits, enough=False)
-        unsure.gate.confidence = 0.3
+        assert unsure.gate.runbooks is not None
+        unsure.gate.runbooks.confidence = 0.3
         retriever.answer = lambda asked: unsure if SHA in asked.query else make_search(*hits)
     async with serving(create_app(make_settings(llm_refine=refine, llm_refine_timeout=5.0))) as url:
         answer = await post(url, f"Push of {SHA} with {TOKEN} fails on the replica")

@@ -68,7 +68,8 @@ class RefinedRetriever:
         first = await self._retriever.search(request, timeout)
         if enough(first) or first.degraded or request.filters.kind not in (None, RUNBOOK):
             return first
-        if first.gate.confidence < self._policy.floor:
+        asked = first.gate.runbooks
+        if asked is None or asked.confidence < self._policy.floor:
             self._count("hopeless")
             return first
         try:
@@ -114,7 +115,10 @@ def merged(first: SearchResponse, second: SearchResponse, page: uuid.UUID, k: in
            for hit in second.results if hit.document_id == page]  # fmt: skip
     others = [hit for hit in first.results if hit.document_id != page]
     results: list[Hit] = [*own, *others][:k]
-    gate = first.gate.model_copy(update={"enough": True, "runbooks": second.gate.runbooks})
+    verdict = second.gate.runbooks
+    if verdict is not None:  # what a model names is not certain because it names it
+        verdict = verdict.model_copy(update={"certain": False})
+    gate = first.gate.model_copy(update={"enough": True, "runbooks": verdict})
     return first.model_copy(update={"results": results, "gate": gate})
 
 
