@@ -74,6 +74,15 @@ def test_there_has_to_be_an_answer_of_the_same_cairn(
     assert len(gateway.requests) == 1
 
 
+def test_a_refusal_leaves_what_was_shown(gateway: FakeGateway, cairn: Run) -> None:
+    gateway.answer = ANSWER
+    cairn("ask", "redis is down")
+    gateway.answer = {"answer": "I don't have a runbook covering that", "mode": "refused", "sources": []}
+    assert cairn("ask", "-c", "who won?").exit_code == 1
+    cairn("ask", "-c", "and then?")
+    assert asked(gateway)[-1]["context"] == {"question": "redis is down", "cited": SHOWN}
+
+
 def test_state_that_cannot_be_kept_costs_no_answer(
     gateway: FakeGateway, cairn: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

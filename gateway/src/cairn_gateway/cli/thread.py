@@ -36,14 +36,16 @@ class Thread:
     @classmethod
     def after(cls, body: Mapping[str, Any], answer: Mapping[str, Any]) -> Thread:
         """The thread once `answer` to `body` is on the screen. A question that follows another keeps that one's words:
-        its own ("what if that fails?") would find nothing.
+        its own ("what if that fails?") would find nothing. A refusal leaves on the screen what was there.
         """
         earlier = body.get("context") or {}
-        question = earlier["question"] if answer.get("follows") and "question" in earlier else body["question"]
         steps: dict[str, list[int]] = {}
         for source in answer.get("sources", []):
             if source.get("cited") and source.get("kind", "runbook") == "runbook":
                 steps.setdefault(source["runbook_id"], []).append(source["step"])
+        if earlier and not steps:
+            return cls(earlier["question"], tuple(earlier["cited"]))
+        question = earlier["question"] if earlier and answer.get("follows") else body["question"]
         cited = [{"runbook_id": runbook, "steps": numbers[:MAX_STEPS]} for runbook, numbers in steps.items()]
         return cls(question.strip()[:MAX_QUESTION].strip(), tuple(cited[:MAX_CITED]))
 

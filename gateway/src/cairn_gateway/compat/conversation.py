@@ -5,7 +5,7 @@ searched; here nothing is read into its words.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -60,15 +60,37 @@ def question_of(messages: Sequence[ChatMessage]) -> Question:
 
 
 def _earlier(messages: Sequence[ChatMessage]) -> Earlier | None:
-    """The last question and what the answers below it cite, by their markers."""
-    answers: list[str] = []
-    for message in reversed(messages):
+    """What is on the screen: the runbooks that the last answer with markers cites, and the question that led there.
+
+    That is the first one of those in a row whose answers begin with the same runbook: the others may have followed it.
+    """
+    turns = list(_turns(messages))
+    if not turns:
+        return None
+    question, cited = turns[-1][0], []
+    shown = [turn for turn in turns if turn[1]]
+    if shown:
+        cited = shown[-1][1]
+        for earlier, seen in reversed(shown):
+            if seen[0].title != cited[0].title:
+                break
+            question = earlier
+    return Earlier(question=question, cited=cited)
+
+
+def _turns(messages: Sequence[ChatMessage]) -> Iterator[tuple[str, list[Seen]]]:
+    """Each question with what the answers below it cite, by their markers."""
+    question, answers = "", ""
+    for message in messages:
         said = plain_text(message).replace("\0", " ").strip()
         if message.role == "assistant":
-            answers.append(said)
+            answers += f"\n{said}"
         elif message.role == "user" and said:
-            return Earlier(question=said[:MAX_EARLIER].strip(), cited=_seen("\n".join(reversed(answers))))
-    return None
+            if question:
+                yield question, _seen(answers)
+            question, answers = said[:MAX_EARLIER].strip(), ""
+    if question:
+        yield question, _seen(answers)
 
 
 def _seen(answer: str) -> list[Seen]:

@@ -53,6 +53,24 @@ def test_a_question_comes_after_the_last_one_and_what_its_answer_cites() -> None
     ]
 
 
+def test_what_only_followed_is_not_what_led_to_the_page() -> None:
+    redis, mongo = "Do. [Redis, Step 1]", "See. [Mongo, Step 1] [Redis, Step 2]"
+    said = [
+        "mongo?",
+        mongo,
+        "redis is down",
+        redis,
+        "and then?",
+        redis,
+        "who won?",
+        "I don't have a runbook",
+        "and now?",
+    ]
+    earlier = question_of(conversation(*said)).earlier
+    assert earlier is not None
+    assert (earlier.question, [one.title for one in earlier.cited]) == ("redis is down", ["Redis"])
+
+
 @pytest.mark.parametrize(
     ("said", "question"),
     [
