@@ -96,6 +96,15 @@ async def test_a_filter_that_excludes_the_runbook_wins(search: Search) -> None:
     assert not found.gate.routed
 
 
+async def test_named_runbooks_are_searched_and_nothing_else(pool: Pool, search: Search) -> None:
+    await write(pool, [Document("other", "Pods", ["A pod that is crash looping."])])
+    for only in (["other"], ["other", "gone"]):
+        found = await search("pod crash looping", filters={"runbooks": only})
+        assert {hit.runbook_id for hit in found.results} == {"other"}
+    assert not (await search("pod crash looping", filters={"runbooks": ["gone"]})).results
+    assert not (await search("pod crash looping", filters={"runbooks": ["other"], "kind": "event"})).results
+
+
 async def test_an_ordinary_word_does_not_route(pool: Pool, search: Search) -> None:
     await write(pool, [Document("watchdog", "Watchdog", ["Always firing."])])
     assert not (await search("the watchdog of my laptop resets it")).gate.routed

@@ -103,7 +103,15 @@ async def test_the_tools_work_as_they_are_described(
 
         labels = {"pod": "redis-0"}
         asked = await mcp.call_tool(
-            "ask", {"question": "Redis is down", "alert_labels": labels, "k": 3, "service": "redis"}
+            "ask",
+            {
+                "question": "Redis is down",
+                "alert_labels": labels,
+                "k": 3,
+                "service": "redis",
+                "earlier_question": "is redis up?",
+                "earlier_runbooks": ["redis-down"],
+            },
         )
         assert not asked.is_error
         assert AskResponse.model_validate(asked.structured_content).claims[1].citations[0].step == 2
@@ -116,6 +124,10 @@ async def test_the_tools_work_as_they_are_described(
         assert "mongosh" not in text
         sent = upstream.asked[-1]
         assert (sent["alert"]["labels"], sent["k"], sent["filters"]["service"]) == (labels, 3, "redis")
+        assert (sent["context"]["question"], sent["context"]["cited"][0]["runbook_id"]) == (
+            "is redis up?",
+            "redis-down",
+        )
 
         found = await mcp.call_tool("search", {"query": "restart", "kind": "runbook", "since": "2026-01-01T00:00:00Z"})
         assert found.structured_content["results"][0]["lines"] == [7, 7]
