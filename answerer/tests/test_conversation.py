@@ -15,7 +15,7 @@ from cairn_answerer import cache
 from cairn_answerer.conversation import stands_alone
 from cairn_answerer.model import CorpusState
 from cairn_shared.api.ask import AskRequest, Earlier, Seen
-from cairn_shared.api.search import SearchRequest, SearchResponse
+from cairn_shared.api.search import SearchFilters, SearchRequest, SearchResponse
 
 BEFORE = "How do I recover the replica?"
 SHOWN = Earlier(question=BEFORE, cited=[Seen(runbook_id="pg-replica", steps=[1, 2])])
@@ -122,10 +122,18 @@ async def test_after_an_answer_without_a_runbook_the_words_before_help(bench: Be
     assert (answer.mode, answer.follows) == ("excerpts", False)
 
 
-async def test_without_a_context_there_is_one_search(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    "request_",
+    [
+        AskRequest(question=BEFORE),
+        AskRequest(question="and?", context=SHOWN, filters=SearchFilters(runbooks=["pg-replica"])),
+    ],
+    ids=["no context", "a runbook is named"],
+)
+async def test_without_anything_to_find_out_there_is_one_search(bench: Bench, request_: AskRequest) -> None:
     bench.model = None
-    await (await bench.answerer()).ask(AskRequest(question=BEFORE))
-    assert len(bench.retriever.requests) == 1
+    answer = await (await bench.answerer()).ask(request_)
+    assert (answer.follows, len(bench.retriever.requests)) == (False, 1)
 
 
 def test_an_answer_is_kept_for_its_context_alone() -> None:

@@ -52,7 +52,9 @@ class Conversation:
             InvalidInput: it refuses the request.
         """
         alone = SearchRequest(query=request.question, k=request.k, filters=request.filters, alert=request.alert)
-        followed = await self._followed(request.context, alone, seconds) if request.context else None
+        followed = None
+        if request.context is not None and not request.filters.runbooks:  # who names runbooks has said what it is about
+            followed = await self._followed(request.context, alone, seconds)
         return followed or Found(await self._retriever.search(alone, seconds), request.question)
 
     async def _followed(self, earlier: Earlier, alone: SearchRequest, seconds: float) -> Found | None:

@@ -74,6 +74,19 @@ def test_there_has_to_be_an_answer_of_the_same_cairn(
     assert len(gateway.requests) == 1
 
 
+def test_a_choice_is_narrowed_by_words_or_by_its_number(gateway: FakeGateway, cairn: Run) -> None:
+    choices = [{"runbook_id": "redis-a"}, {"runbook_id": "redis-b"}]
+    gateway.stream = [("done", {"answer": "Which?", "mode": "choose", "sources": [], "choices": choices})]
+    cairn("chat", stdin="restart redis\n2\n3\nthe sentinel\n")
+    first, number, no_number, words = asked(gateway)
+    assert "filters" not in first
+    assert (number["question"], number["filters"]) == ("restart redis", {"runbooks": ["redis-b"]})
+    assert "context" not in number
+    both = {"question": "restart redis", "cited": [{"runbook_id": one["runbook_id"], "steps": []} for one in choices]}
+    assert (no_number["question"], no_number["context"]) == ("3", both)
+    assert words["question"] == "the sentinel"
+
+
 def test_a_refusal_leaves_what_was_shown(gateway: FakeGateway, cairn: Run) -> None:
     gateway.answer = ANSWER
     cairn("ask", "redis is down")

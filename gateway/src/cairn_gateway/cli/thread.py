@@ -28,6 +28,14 @@ class Thread:
 
     question: str
     cited: tuple[Json, ...]
+    to_choose: bool = False
+    """The answer was a choice between the runbooks in `cited`, in this order."""
+
+    def chosen(self, text: str) -> str | None:
+        """The id of the runbook whose number in a choice `text` is."""
+        if not (self.to_choose and text.isdecimal() and 0 < int(text) <= len(self.cited)):
+            return None
+        return str(self.cited[int(text) - 1]["runbook_id"])
 
     def context(self) -> Json:
         """For the body of `POST /ask`."""
@@ -39,7 +47,7 @@ class Thread:
         its own ("what if that fails?") would find nothing. A refusal leaves on the screen what was there.
         """
         earlier = body.get("context") or {}
-        steps: dict[str, list[int]] = {}
+        steps: dict[str, list[int]] = {choice["runbook_id"]: [] for choice in answer.get("choices", [])}
         for source in answer.get("sources", []):
             if source.get("cited") and source.get("kind", "runbook") == "runbook":
                 steps.setdefault(source["runbook_id"], []).append(source["step"])
@@ -47,7 +55,7 @@ class Thread:
             return cls(earlier["question"], tuple(earlier["cited"]))
         question = earlier["question"] if earlier and answer.get("follows") else body["question"]
         cited = [{"runbook_id": runbook, "steps": numbers[:MAX_STEPS]} for runbook, numbers in steps.items()]
-        return cls(question.strip()[:MAX_QUESTION].strip(), tuple(cited[:MAX_CITED]))
+        return cls(question.strip()[:MAX_QUESTION].strip(), tuple(cited[:MAX_CITED]), bool(answer.get("choices")))
 
 
 def folder() -> Path:

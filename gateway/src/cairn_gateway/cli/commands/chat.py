@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HISTORY = "questions"
 NEW = "/new"
-HELP = f"Ask; a question may follow the answer before it. {NEW} begins anew, Ctrl-D ends, the arrows bring back."
+HELP = f"Ask; a question may follow the answer before it, a number chooses. {NEW} begins anew, Ctrl-D ends."
 
 
 def register(app: typer.Typer) -> None:
@@ -62,7 +62,9 @@ def chat(
 
 def _answered(cairn: Cairn, question: str, options: Json, last: Thread | None) -> Thread:
     body: Json = {"question": question, **options}
-    if last is not None:
+    if last is not None and (runbook := last.chosen(question)):
+        body |= {"question": last.question, "filters": {"runbooks": [runbook]}}
+    elif last is not None:
         body["context"] = last.context()
     try:
         answer = streamed(cairn, body, as_json=False)
