@@ -19,6 +19,7 @@ from cairn_gateway.adapters.embedder import HttpEmbedder
 from cairn_gateway.adapters.kafka_events import KafkaPublisher
 from cairn_gateway.adapters.mongo_audit import MongoAudit
 from cairn_gateway.adapters.mongo_leases import MongoLeases
+from cairn_gateway.adapters.mongo_names import MongoNames
 from cairn_gateway.adapters.mongo_plans import MongoPlans
 from cairn_gateway.adapters.mongo_records import EXECUTION_INDEXES, FEEDBACK_INDEXES, MongoRecords
 from cairn_gateway.adapters.mongo_spool import MongoSpool, SpoolPolicy
@@ -242,10 +243,11 @@ async def open_gateway(
             accepter=accepter,
             intake=Intake(
                 accepter,
-                secrets_of(settings),
-                DeclaredRepositories(declarations, hosts, clock),
-                RedisResolves(cache),
-                metrics,
+                secrets=secrets_of(settings),
+                declared=DeclaredRepositories(declarations, hosts, clock),
+                resolves=RedisResolves(cache),
+                names=MongoNames(database["source_names"]),
+                metrics=metrics,
             ),
             repositories=repositories,
             repository_verifier=RepositoryVerifier(declarations, store, hosts, reconciler),

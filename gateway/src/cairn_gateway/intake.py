@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from cairn_gateway.accept import Accepter
 from cairn_gateway.metrics import Metrics
-from cairn_gateway.ports import Resolves
+from cairn_gateway.ports import Names, Resolves
 from cairn_gateway.sources import alertmanager, cloud_events, github, gitlab, jira, pagerduty, signatures
 from cairn_gateway.sources.errors import Malformed, NotConfigured
+from cairn_gateway.sources.incoming import counted_as
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
 from cairn_gateway.sources.signatures import Check, Secrets
 from cairn_shared.errors import CairnError, InvalidInput, TooLarge, Unauthenticated
@@ -23,6 +24,9 @@ log = get_logger(__name__)
 
 BIG = 64 * 1024
 """Bodies over so many bytes are translated in a thread, so that other requests go on."""
+
+MAX_NOTES = 20
+"""So many fields that were left out are named in an answer; the metric counts them all."""
 
 Translate = Callable[[Delivery, RunbookRepositories], Translation]
 Declared = Callable[[], Awaitable[RunbookRepositories]]
@@ -74,15 +78,18 @@ class Intake:
     def __init__(
         self,
         accepter: Accepter,
+        *,
         secrets: dict[str, Secrets],
         declared: Declared,
         resolves: Resolves,
+        names: Names,
         metrics: Metrics,
     ) -> None:
         self._accepter = accepter
         self._secrets = secrets
         self._declared = declared
         self._resolves = resolves
+        self._names = names
         self._metrics = metrics
 
     async def webhook(self, name: str, delivery: Delivery) -> Taken:
@@ -99,6 +106,8 @@ class Intake:
             source.check(delivery.headers, delivery.body, self._secrets[name])
             repositories = await self._declared() if source.declared else RunbookRepositories()
             translation = await _in_thread_if_big(delivery, lambda: source.translate(delivery, repositories))
+            if translation.asks and (names := await self._names.recall(name, translation.asks)):
+                translation = jira.translate(delivery, names)
             if translation.tellings:
                 known = await self._resolves.recall({one.subject for one in translation.tellings if not one.over})
                 events = alertmanager.informed(translation, known, delivery.received_at)
@@ -148,6 +157,7 @@ class Intake:
             translation = await translated()
             if translation.events:
                 await self._accepter.accept(translation.events)
+            await self._names.remember(name, translation.names)
             await self._resolves.remember({one.subject: one.sender for one in translation.tellings if one.over})
             outcome = "accepted" if translation.events else "ignored"
         except CairnError as exc:
@@ -159,11 +169,14 @@ class Intake:
             self._metrics.source_events.labels(name, event.type).inc()
         if translation.cut:
             self._metrics.cut_pushes.labels(name, translation.cut).inc()
-        if translation.notes:
-            log.warning("delivery", source=name, notes=translation.notes)
+        for one in translation.left_out:
+            self._metrics.left_out.labels(name, counted_as(one)).inc()
+        notes = [*translation.notes, *(f"left out: {one}" for one in translation.left_out[:MAX_NOTES])]
+        if notes:
+            log.warning("delivery", source=name, notes=notes)
         if translation.ignored:
             log.debug("delivery ignored", source=name, reason=translation.ignored)
-        return Taken([str(event.event_id) for event in translation.events], translation.ignored, translation.notes)
+        return Taken([str(event.event_id) for event in translation.events], translation.ignored, notes)
 
 
 def unzipped(body: bytes, encoding: str, limit: int) -> bytes:

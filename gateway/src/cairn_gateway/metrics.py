@@ -51,6 +51,12 @@ class Metrics:
             ("source", "type"),
             registry=registry,
         )
+        self.left_out = Counter(
+            "cairn_source_fields_left_out_total",
+            "Fields of deliveries that could not be read and were not needed; `*` stands for the number of an item.",
+            ("source", "field"),
+            registry=registry,
+        )
         self.cut_pushes = Counter(
             "cairn_cut_pushes_total",
             "Pushes whose sender did not list every commit: the rest is fetched, or left for want of a host to ask.",

@@ -193,6 +193,22 @@ class Resolves(Protocol):
     async def recall(self, subjects: Collection[str]) -> dict[str, str]: ...
 
 
+class Names(Protocol):
+    """What the numbers in a source's addresses stand for."""
+
+    async def remember(self, source: str, names: Mapping[str, str]) -> None:
+        """Best effort: never raises."""
+        ...
+
+    async def recall(self, source: str, numbers: Collection[str]) -> dict[str, str]:
+        """Those that are known.
+
+        Raises:
+            TransientError: MongoDB is away.
+        """
+        ...
+
+
 class KeyDirectory(Protocol):
     """Who owns an API key."""
 

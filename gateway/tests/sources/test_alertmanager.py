@@ -148,10 +148,8 @@ def test_no_alerts_are_ignored(delivery: Make) -> None:
     ("change", "field"),
     [
         (lambda payload: payload.pop("alerts"), "alerts"),
-        (lambda payload: payload.update(version="3"), "version"),
-        (lambda payload: payload["alerts"][1].pop("startsAt"), "alerts.1.startsAt"),
-        (lambda payload: payload["alerts"][0].update(status="maybe"), "alerts.0.status"),
-        (lambda payload: payload["alerts"][0].update(labels=[]), "alerts.0.labels"),
+        (lambda payload: [one.update(status="maybe") for one in payload["alerts"]], "alerts.0.status"),
+        (lambda payload: [one.pop("labels") for one in payload["alerts"]], "alerts.0.labels"),
     ],
 )
 def test_a_wrong_field_is_named(delivery: Make, golden: Golden, change: Callable[[Any], object], field: str) -> None:

@@ -216,9 +216,6 @@ def test_a_redelivery_is_the_same_event_and_another_delivery_is_not(translate: T
     [
         (lambda payload: payload.pop("repository"), "repository"),
         (lambda payload: payload.update(ref=7), "ref"),
-        (lambda payload: payload["commits"][1].pop("timestamp"), "commits.1.timestamp"),
-        (lambda payload: payload["commits"][0].update(timestamp="yesterday"), "commits.0.timestamp"),
-        (lambda payload: payload["commits"][0].update(id="../../etc/passwd"), "commits.0.id"),
         (lambda payload: payload.update(commits={"a": 1}), "commits"),
     ],
 )

@@ -104,14 +104,15 @@ def test_other_events_are_ignored_by_name(translate: Translate) -> None:
     assert translate("push_branch_deleted").events == []
 
 
-def test_system_hooks_are_refused(delivery: Make, golden: Golden) -> None:
-    with pytest.raises(InvalidInput, match="system hooks"):
-        gitlab.translate(delivery(golden("gitlab/push"), x_gitlab_event="System Hook"), RunbookRepositories())
+def test_system_hooks_are_ignored_and_told_why(delivery: Make, golden: Golden) -> None:
+    made = gitlab.translate(delivery(golden("gitlab/push"), x_gitlab_event="System Hook"), RunbookRepositories())
+    assert not made.events
+    assert "every project" in (made.ignored or "")
 
 
 def test_a_missing_field_is_named(delivery: Make, golden: Golden) -> None:
     payload = json.loads(golden("gitlab/issue_open"))
-    del payload["object_attributes"]["updated_at"]
+    del payload["object_attributes"]["iid"]
     with pytest.raises(InvalidInput) as caught:
         gitlab.translate(delivery(json.dumps(payload)), RunbookRepositories())
-    assert caught.value.field == "object_attributes.updated_at"
+    assert caught.value.field == "object_attributes.iid"

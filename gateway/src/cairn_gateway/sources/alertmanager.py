@@ -1,4 +1,5 @@
-"""Alertmanager's webhook, version 4 (prometheus.io, "Alerting / Configuration", `webhook_config`).
+"""Alertmanager's webhook (prometheus.io, "Alerting / Configuration", `webhook_config`), and Grafana's, which sends the
+same and more (grafana.com, "Configure the webhook notifier"). What version it calls itself does not matter.
 
 One document per alert (its fingerprint), which says what the alert is and whether it fires; one part per episode
 (its `startsAt`) that only counts.
@@ -27,7 +28,6 @@ from cairn_shared.documents import text
 from cairn_shared.documents.build import document_event
 from cairn_shared.documents.references import references
 from cairn_shared.documents.times import microseconds
-from cairn_shared.errors import InvalidInput
 from cairn_shared.events import Event, SourceDocument
 
 SOURCE = "alertmanager"
@@ -41,9 +41,10 @@ class Alert(Incoming):
     status: Literal["firing", "resolved"]
     labels: Texts
     annotations: Texts = Field(default_factory=dict)
-    startsAt: Time  # noqa: N815 - Alertmanager's name
+    startsAt: Time | None = None  # noqa: N815 - Alertmanager's name
     endsAt: Time | None = None  # noqa: N815 - Alertmanager's name
     generatorURL: str | None = None  # noqa: N815 - Alertmanager's name
+    valueString: str | None = None  # noqa: N815 - Grafana's name
     fingerprint: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
 
     def key(self) -> str:
@@ -58,7 +59,6 @@ class Alert(Incoming):
 
 
 class Payload(Incoming):
-    version: str = "4"
     alerts: list[Alert]
     receiver: str | None = None
     groupKey: str | None = None  # noqa: N815 - Alertmanager's name
@@ -70,20 +70,18 @@ def translate(delivery: Delivery) -> Translation:
     """Two events per alert: its present state, and its episode.
 
     Raises:
-        Malformed, InvalidInput: the payload cannot be read, lacks a field, or is of another version.
+        Malformed, InvalidInput: the payload cannot be read, or none of its alerts says what it is about.
     """
     payload = parse(Payload, delivery.body)
-    if payload.version != "4":
-        raise InvalidInput(f"version {payload.version[:20]} is not known, version 4 is", field="version")
     events = [event for alert in payload.alerts for event in _events(alert, payload, delivery)]
     notes = []
     if payload.truncatedAlerts:
         notes.append(f"{payload.truncatedAlerts} alerts were cut off by `max_alerts` of the receiver")
     if not events:
-        return Translation(ignored="no alerts in it", notes=notes)
+        return Translation(ignored="no alerts in it", notes=notes).without(payload)
     sender = _digest([delivery.peer, payload.externalURL, payload.receiver, payload.groupKey])[:24]
     tellings = tuple(Telling(alert.key(), sender, over=alert.status == "resolved") for alert in payload.alerts)
-    return Translation(events, notes=notes, tellings=tellings)
+    return Translation(events, notes=notes, tellings=tellings).without(payload)
 
 
 def informed(translation: Translation, resolved_by: Mapping[str, str], received_at: datetime) -> list[Event]:
@@ -97,16 +95,15 @@ def informed(translation: Translation, resolved_by: Mapping[str, str], received_
 
 def _events(alert: Alert, payload: Payload, delivery: Delivery) -> list[Event]:
     key, name = alert.key(), alert.labels.get("alertname", "alert")
-    starts = microseconds(alert.startsAt)
     ended = alert.ended()
-    episode = f"episode-{starts}"
     state = _state(alert, name, payload)
     # A state can come back, and then it is news: the moment of arrival belongs to what is said.
     sent = _digest([alert.model_dump(mode="json"), payload.externalURL, delivery.received_at.isoformat()])
-    documents = {
-        "": state,
+    documents = {"": state}
+    if alert.startsAt:
         # No text of its own: a flapping alert must not fill the index with copies of itself.
-        episode: SourceDocument(
+        episode = f"episode-{microseconds(alert.startsAt)}"
+        documents[episode] = SourceDocument(
             title="",
             part=episode,
             status=alert.status,
@@ -115,8 +112,7 @@ def _events(alert: Alert, payload: Payload, delivery: Delivery) -> list[Event]:
             count=1,
             first_seen=alert.startsAt,
             last_seen=ended or alert.startsAt,
-        ),
-    }
+        )
     return [
         document_event(
             "alert",
@@ -125,7 +121,7 @@ def _events(alert: Alert, payload: Payload, delivery: Delivery) -> list[Event]:
             source_id=f"{key}|{part}|{sent}",
             subject=key,
             version=microseconds(_speaks_for(alert, delivery.received_at)),
-            occurred_at=alert.startsAt,
+            occurred_at=alert.startsAt or delivery.received_at,
             accepted_at=delivery.received_at,
         )
         for part, document in documents.items()
@@ -135,7 +131,7 @@ def _events(alert: Alert, payload: Payload, delivery: Delivery) -> list[Event]:
 def _speaks_for(alert: Alert, received_at: datetime) -> datetime:
     if alert.status == "resolved":
         return received_at
-    return max(min(alert.startsAt, received_at), received_at - STALE)
+    return max(min(alert.startsAt or received_at - STALE, received_at), received_at - STALE)
 
 
 def _digest(value: object) -> str:
@@ -162,9 +158,10 @@ def _state(alert: Alert, name: str, payload: Payload) -> SourceDocument:
                 "Alert": name,
                 "Status": alert.status,
                 "Severity": labels.get("severity"),
-                "Since": alert.startsAt.isoformat(),
+                "Since": alert.startsAt.isoformat() if alert.startsAt else None,
                 "Resolved": ended.isoformat() if ended else None,
                 "Runbook": runbook,
+                "Value": alert.valueString,
                 **others,
                 "Receiver": payload.receiver,
             },

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from cairn_gateway.sources.incoming import Incoming
+from cairn_gateway.sources.leaving_out import LeftOut
 from cairn_shared.events import Event
 
 
@@ -55,6 +58,17 @@ class Translation:
     cut: Literal["fetched", "left"] | None = None
     """What becomes of commits that the sender did not list."""
     tellings: tuple[Telling, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    """What of the payload could not be read and was not needed."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the sender's numbers stand for, to be remembered."""
+    asks: tuple[str, ...] = ()
+    """Numbers whose names would make more of the delivery."""
+
+    def without(self, payload: Incoming) -> Translation:
+        """The same, telling what was left out of `payload`."""
+        return dataclasses.replace(self, left_out=payload.left_out)
 
 
 @dataclass(frozen=True)

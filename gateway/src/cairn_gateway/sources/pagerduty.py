@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
-from cairn_gateway.sources.incoming import Incoming, Time, invalid, parse
+from cairn_gateway.sources.incoming import Incoming, Time, parse, parse_value
 from cairn_gateway.sources.model import Delivery, Translation
 from cairn_shared.documents import text
 from cairn_shared.documents.build import document_event
@@ -31,8 +31,11 @@ class Reference(Incoming):
 class Data(Incoming):
     """An incident, or a note or status update that points to one."""
 
-    id: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    id: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
     type: str = "incident"
+    summary: str | None = None
+    state: str | None = None
+    user: Reference | None = None
     html_url: str | None = None
     number: int | None = None
     status: str | None = None
@@ -54,7 +57,7 @@ class Data(Incoming):
 class Happened(Incoming):
     id: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     event_type: Annotated[str, StringConstraints(min_length=1)]
-    occurred_at: Time
+    occurred_at: Time | None = None
     agent: Reference | None = None
     data: dict[str, Any] | None = None
 
@@ -69,30 +72,34 @@ def translate(delivery: Delivery) -> Translation:
     Raises:
         Malformed, InvalidInput: the payload cannot be read or lacks a field.
     """
-    happened = parse(Payload, delivery.body).event
+    payload = parse(Payload, delivery.body)
+    happened = payload.event
     if happened.event_type == "pagey.ping":
         return Translation(ignored="ping")
     if not happened.event_type.startswith("incident."):
         return Translation(ignored=f"event type {happened.event_type[:60]}")
     data = _data(happened)
-    if data.type in _NOTES:
-        return Translation([_note_event(happened, data, delivery)])
-    if data.type != "incident":
-        return Translation(ignored=f"data of type {data.type[:60]}")
-    return Translation([_incident_event(happened, data, delivery)])
+    if data.type == "incident":
+        event = _incident_event(happened, data, delivery)
+    elif data.incident and data.incident.id:
+        event = _note_event(happened, data, data.incident.id, delivery)
+    else:
+        return Translation(ignored=f"data of type {data.type[:60]} that points to no incident")
+    left_out = (*payload.left_out, *data.left_out)
+    return Translation([event], left_out=left_out)
 
 
 def _data(happened: Happened) -> Data:
     # Other resources have other data, so it is read only when it is known to be about an incident.
     if happened.data is None:
         raise InvalidInput("event.data: this event needs it", field="event.data")
-    try:
-        return Data.model_validate(happened.data)
-    except ValidationError as exc:
-        raise invalid(exc, "event.data") from exc
+    return parse_value(Data, happened.data, "event.data")
 
 
 def _incident_event(happened: Happened, incident: Data, delivery: Delivery) -> Event:
+    if incident.id is None:
+        raise InvalidInput("event.data.id: an incident needs it", field="event.data.id")
+    at = happened.occurred_at or delivery.received_at
     service = _shown(incident.service)
     assignees = ", ".join(filter(None, map(_shown, incident.assignees or [])))
     return document_event(
@@ -128,33 +135,45 @@ def _incident_event(happened: Happened, incident: Data, delivery: Delivery) -> E
         source=SOURCE,
         source_id=happened.id,
         subject=incident.id,
-        version=version(happened.occurred_at, _RANKS.get(happened.event_type, 1)),
-        occurred_at=happened.occurred_at,
+        version=version(at, _RANKS.get(happened.event_type, 1)),
+        occurred_at=at,
         accepted_at=delivery.received_at,
     )
 
 
-def _note_event(happened: Happened, note: Data, delivery: Delivery) -> Event:
-    if note.incident is None or not note.incident.id:
-        raise InvalidInput("event.data.incident.id: a note needs it", field="event.data.incident.id")
+def _note_event(happened: Happened, note: Data, incident_id: str, delivery: Delivery) -> Event:
+    """What belongs to an incident: a note, a status update, or a responder, conference bridge, workflow and so on."""
     said = note.content or note.message or ""
+    at = happened.occurred_at or delivery.received_at
     author = _shown(happened.agent)
-    noun = _NOTES[note.type]
+    noun = _NOTES.get(note.type) or happened.event_type.removeprefix("incident.").replace(".", " ").replace("_", " ")
+    about = note.incident.summary if note.incident else None
+    # What has no id of its own is known by its event's.
+    part = f"{noun}-{note.id}" if note.type in _NOTES and note.id else f"event-{happened.id}"
     return document_event(
         "comment",
         SourceDocument(
-            title=text.title(f"Incident {noun}:", note.incident.summary or note.incident.id),
-            body=text.body(said, {"By": author, "Date": happened.occurred_at.isoformat()}),
-            part=f"{noun}-{note.id}",
-            url=note.html_url or note.incident.html_url,
+            title=text.title(f"Incident {noun}:", about or incident_id),
+            body=text.body(
+                said,
+                {
+                    "What": note.summary,
+                    "State": note.state,
+                    "Who": _shown(note.user),
+                    "By": author,
+                    "Date": happened.occurred_at.isoformat() if happened.occurred_at else None,
+                },
+            ),
+            part=part,
+            url=note.html_url or (note.incident.html_url if note.incident else None),
             author=author,
             references=references([said]),
         ),
         source=SOURCE,
         source_id=happened.id,
-        subject=note.incident.id,
-        version=version(happened.occurred_at),
-        occurred_at=happened.occurred_at,
+        subject=incident_id,
+        version=version(at),
+        occurred_at=at,
         accepted_at=delivery.received_at,
     )
 

@@ -15,11 +15,11 @@ from cairn_shared.events import Event, SourceDocument
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """What every forge tells about a commit; `sha` in lower case."""
+    """What every forge tells about a commit; `sha` in lower case. `at` is None where it could not be read."""
 
     sha: str
     message: str
-    at: datetime
+    at: datetime | None
     author: str | None
     url: str | None
     paths: Sequence[str]
@@ -44,6 +44,7 @@ def commit_event(commit: CommitFacts, home: Home, accepted_at: datetime) -> Even
     """
     first, _, rest = commit.message.strip().partition("\n")
     paths = list(dict.fromkeys(commit.paths))
+    at = commit.at.astimezone(UTC) if commit.at else None
     return document_event(
         "commit",
         SourceDocument(
@@ -55,7 +56,7 @@ def commit_event(commit: CommitFacts, home: Home, accepted_at: datetime) -> Even
                     "Repository": home.prefix,
                     "Author": commit.author,
                     # A forge's API tells the same moment in another zone than its webhook.
-                    "Date": commit.at.astimezone(UTC).isoformat(),
+                    "Date": at.isoformat() if at else None,
                 },
                 {"Changed paths": paths},
             ),
@@ -68,7 +69,8 @@ def commit_event(commit: CommitFacts, home: Home, accepted_at: datetime) -> Even
         source=home.source,
         source_id=home.subject(commit.sha),
         subject=home.subject(commit.sha),
-        version=version(commit.at),
-        occurred_at=commit.at.astimezone(UTC),
+        # Whoever knows its time brings the better one.
+        version=version(at) if at else 0,
+        occurred_at=at or accepted_at,
         accepted_at=accepted_at,
     )

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qs
 
 from cairn_gateway.sources.errors import Malformed
 from cairn_gateway.sources.github import discussions, operations, payloads, pushes
-from cairn_gateway.sources.incoming import parse
+from cairn_gateway.sources.incoming import Incoming, parse
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
 from cairn_shared.errors import InvalidInput
 
-_TRANSLATORS: dict[str, Callable[[bytes, Delivery], Translation]] = {
-    "issues": lambda body, at: discussions.translate_issue(parse(payloads.IssuesPayload, body), at),
-    "issue_comment": lambda body, at: discussions.translate_issue_comment(
-        parse(payloads.IssueCommentPayload, body), at
-    ),
-    "pull_request": lambda body, at: discussions.translate_pull_request(parse(payloads.PullRequestPayload, body), at),
-    "pull_request_review": lambda body, at: discussions.translate_review(parse(payloads.ReviewPayload, body), at),
-    "pull_request_review_comment": lambda body, at: discussions.translate_review_comment(
-        parse(payloads.ReviewCommentPayload, body), at
-    ),
-    "deployment": lambda body, at: operations.translate_deployment(parse(payloads.DeploymentPayload, body), at),
-    "deployment_status": lambda body, at: operations.translate_deployment_status(
-        parse(payloads.DeploymentStatusPayload, body), at
-    ),
-    "release": lambda body, at: operations.translate_release(parse(payloads.ReleasePayload, body), at),
-    "workflow_run": lambda body, at: operations.translate_workflow_run(parse(payloads.WorkflowRunPayload, body), at),
+_TRANSLATORS: dict[str, tuple[type[Incoming], Callable[[Any, Delivery], Translation]]] = {
+    "issues": (payloads.IssuesPayload, discussions.translate_issue),
+    "issue_comment": (payloads.IssueCommentPayload, discussions.translate_issue_comment),
+    "pull_request": (payloads.PullRequestPayload, discussions.translate_pull_request),
+    "pull_request_review": (payloads.ReviewPayload, discussions.translate_review),
+    "pull_request_review_comment": (payloads.ReviewCommentPayload, discussions.translate_review_comment),
+    "deployment": (payloads.DeploymentPayload, operations.translate_deployment),
+    "deployment_status": (payloads.DeploymentStatusPayload, operations.translate_deployment_status),
+    "release": (payloads.ReleasePayload, operations.translate_release),
+    "workflow_run": (payloads.WorkflowRunPayload, operations.translate_workflow_run),
 }
 
 
@@ -42,11 +37,14 @@ def translate(delivery: Delivery, repositories: RunbookRepositories) -> Translat
     if event == "ping":
         return Translation(ignored="ping")
     if event == "push":
-        return pushes.translate_push(parse(payloads.Push, _json(delivery)), delivery, repositories)
-    translator = _TRANSLATORS.get(event)
-    if translator is None:
+        push = parse(payloads.Push, _json(delivery))
+        return pushes.translate_push(push, delivery, repositories).without(push)
+    known = _TRANSLATORS.get(event)
+    if known is None:
         return Translation(ignored=f"event type {event[:60]}")
-    return translator(_json(delivery), delivery)
+    model, translator = known
+    payload = parse(model, _json(delivery))
+    return translator(payload, delivery).without(payload)
 
 
 def _json(delivery: Delivery) -> bytes:

@@ -96,7 +96,7 @@ def pull_request_event(pull: PullRequest, action: str | None, place: Place) -> E
 def comment_event(comment: Comment, noun: str, action: str | None, issue: Issue, place: Place) -> Event:
     """One comment or review as a part of its issue's document."""
     part = f"{noun}-{comment.id}"
-    at = comment.time() or issue.updated_at
+    at = comment.time() or issue.time() or place.delivery.received_at
     author = _name(comment.user)
     verdict = {"approved": "approved", "changes_requested": "requested changes"}.get((comment.state or "").lower())
     return document_event(
@@ -127,6 +127,7 @@ def comment_event(comment: Comment, noun: str, action: str | None, issue: Issue,
 def _main(kind: EventType, issue: Issue, action: str | None, place: Place, facts: dict[str, str | None]) -> Event:
     labels = [label.name for label in issue.labels or [] if label.name]
     author = _name(issue.user)
+    at = issue.time() or place.delivery.received_at
     return document_event(
         kind,
         SourceDocument(
@@ -152,8 +153,8 @@ def _main(kind: EventType, issue: Issue, action: str | None, place: Place, facts
         source=place.source,
         source_id=place.source_id(f"#{issue.number}|{kind}"),
         subject=place.subject(f"#{issue.number}"),
-        version=version(issue.updated_at, _RANKS.get(action or "", 1)),
-        occurred_at=issue.updated_at,
+        version=version(at, _RANKS.get(action or "", 1)),
+        occurred_at=at,
         accepted_at=place.delivery.received_at,
     )
 

@@ -40,7 +40,8 @@ def translate_release(payload: ReleasePayload, delivery: Delivery) -> Translatio
     place, release = place_of(payload.repository, delivery), payload.release
     if release.draft and payload.action != "deleted":
         return Translation(ignored="the release is a draft")
-    at = release.updated_at or release.published_at or release.created_at
+    born = release.published_at or release.created_at
+    at = release.updated_at or born or delivery.received_at
     author = release.author.login if release.author else None
     return Translation(
         [
@@ -57,7 +58,7 @@ def translate_release(payload: ReleasePayload, delivery: Delivery) -> Translatio
                             "Repository": place.prefix,
                             "Target": release.target_commitish,
                             "Author": author,
-                            "Published": (release.published_at or release.created_at).isoformat(),
+                            "Published": born.isoformat() if born else None,
                         },
                     ),
                     deleted=payload.action == "deleted",
@@ -71,7 +72,7 @@ def translate_release(payload: ReleasePayload, delivery: Delivery) -> Translatio
                 source_id=place.source_id(f"/release/{release.id}"),
                 subject=place.subject(f"/release/{release.id}"),
                 version=version(at, _RELEASES.get(payload.action or "", 3)),
-                occurred_at=release.published_at or release.created_at,
+                occurred_at=born or at,
                 accepted_at=delivery.received_at,
             )
         ]
@@ -82,6 +83,7 @@ def translate_workflow_run(payload: WorkflowRunPayload, delivery: Delivery) -> T
     """A run of a workflow, from its request to its conclusion; the order of arrival is not the order of events."""
     place, run = place_of(payload.repository, delivery), payload.workflow_run
     state = run.conclusion or run.status or payload.action
+    at = run.updated_at or run.created_at or delivery.received_at
     author = run.actor.login if run.actor else None
     commit = run.head_commit.message.partition("\n")[0] if run.head_commit else ""
     return Translation(
@@ -114,8 +116,8 @@ def translate_workflow_run(payload: WorkflowRunPayload, delivery: Delivery) -> T
                 source=place.source,
                 source_id=place.source_id(f"/run/{run.id}"),
                 subject=place.subject(f"/run/{run.id}"),
-                version=version(run.updated_at, _RUNS.get(payload.action or "", 1) + 10 * min(run.run_attempt, 90)),
-                occurred_at=run.updated_at,
+                version=version(at, _RUNS.get(payload.action or "", 1) + 10 * min(run.run_attempt, 90)),
+                occurred_at=at,
                 accepted_at=delivery.received_at,
             )
         ]
@@ -124,7 +126,8 @@ def translate_workflow_run(payload: WorkflowRunPayload, delivery: Delivery) -> T
 
 def _deployment(deployment: Deployment, status: DeploymentStatus | None, place: Place) -> Event:
     state = status.state if status else "created"
-    at = (status.updated_at or status.created_at) if status else deployment.created_at
+    told = (status.updated_at or status.created_at) if status else deployment.created_at
+    at = told or place.delivery.received_at
     author = deployment.creator.login if deployment.creator else None
     suffix = f"/deployment/{deployment.id}"
     return document_event(
@@ -155,7 +158,7 @@ def _deployment(deployment: Deployment, status: DeploymentStatus | None, place: 
             references=references([deployment.description, deployment.ref]),
         ),
         source=place.source,
-        source_id=place.source_id(f"{suffix}|{status.id if status else 'created'}"),
+        source_id=place.source_id(f"{suffix}|{(status.id or '?') if status else 'created'}"),
         subject=place.subject(suffix),
         version=version(at, _STATES.get(state, 4) if status else 0),
         occurred_at=at,

@@ -39,7 +39,7 @@ class Repository(Incoming):
 class Commit(Incoming):
     id: Sha
     message: str = ""
-    timestamp: Time
+    timestamp: Time | None = None
     url: str | None = None
     author: User = User()
     committer: User = User()
@@ -97,9 +97,12 @@ class Issue(Incoming):
     labels: list[Label] | None = None
     assignees: list[User] | None = None
     milestone: Milestone | None = None
-    created_at: Time
-    updated_at: Time
+    created_at: Time | None = None
+    updated_at: Time | None = None
     pull_request: dict[str, Any] | None = None
+
+    def time(self) -> Time | None:
+        return self.updated_at or self.created_at
 
 
 class PullRequest(Issue):
@@ -158,18 +161,18 @@ class Deployment(Incoming):
     environment: str | None = None
     description: str | None = None
     creator: User | None = None
-    created_at: Time
+    created_at: Time | None = None
     updated_at: Time | None = None
 
 
 class DeploymentStatus(Incoming):
-    id: int
+    id: int | None = None
     state: str
     description: str | None = None
     environment_url: str | None = None
     log_url: str | None = None
     target_url: str | None = None
-    created_at: Time
+    created_at: Time | None = None
     updated_at: Time | None = None
 
 
@@ -192,13 +195,19 @@ class Release(Incoming):
     prerelease: bool = False
     target_commitish: str | None = None
     author: User | None = None
-    created_at: Time
+    created_at: Time | None = None
     published_at: Time | None = None
     updated_at: Time | None = None
 
 
 class ReleasePayload(Base):
     release: Release
+
+
+class Said(Incoming):
+    """A commit that is only quoted."""
+
+    message: str = ""
 
 
 class WorkflowRun(Incoming):
@@ -213,10 +222,10 @@ class WorkflowRun(Incoming):
     html_url: str | None = None
     head_branch: str | None = None
     head_sha: str | None = None
-    head_commit: Commit | None = None
+    head_commit: Said | None = None
     actor: User | None = None
-    created_at: Time
-    updated_at: Time
+    created_at: Time | None = None
+    updated_at: Time | None = None
 
 
 class WorkflowRunPayload(Base):

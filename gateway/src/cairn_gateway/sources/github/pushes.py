@@ -7,6 +7,7 @@ from cairn_gateway.sources.github.place import place_of
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
 from cairn_gateway.sources.pushes import Cut, Pushed, pushed_event, rest_of
 from cairn_shared.documents.commits import CommitFacts, commit_event
+from cairn_shared.errors import InvalidInput
 
 COMMITS_PER_PUSH = 2048
 """GitHub lists at most so many commits in one push, and does not say how many there are. Gitea lists 5 and does."""
@@ -20,11 +21,14 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
     commits = {commit.id: commit for commit in push.commits or []}
     events = [commit_event(facts(commit), place.home, delivery.received_at) for commit in commits.values()]
     branch = push.ref.removeprefix(_BRANCH) if push.ref.startswith(_BRANCH) else None
-    at = push.repository.pushed_at or (push.head_commit.timestamp if push.head_commit else delivery.received_at)
+    head = push.head_commit.timestamp if push.head_commit else None
+    at = push.repository.pushed_at or head or delivery.received_at
     if branch is not None:
         forced = push.forced or push.deleted
         pushed = Pushed(branch, before=push.before, after=push.after, forced=forced, at=at)
         events += [pushed_event(name, pushed, place) for name in repositories.named(place.urls, branch)]
+    if any(one.place == ("commits",) for one in push.left_out):
+        raise InvalidInput("commits: no list of commits that can be read", field="commits")
     listed = len(push.commits or [])
     if listed >= COMMITS_PER_PUSH or push.total_commits > listed:
         default = push.repository.default_branch

@@ -39,7 +39,7 @@ def translate_note(payload: NotePayload, delivery: Delivery) -> Translation:
         suffix, about = f"{'#' if payload.issue else '!'}{parent.iid}", parent.title or ""
     else:
         return Translation(ignored=f"a note on a {note.noteable_type[:40]}")
-    at = note.updated_at or note.created_at
+    at = note.updated_at or note.created_at or delivery.received_at
     author = payload.user.shown() if payload.user else None
     part = f"comment-{note.id}"
     return Translation(
@@ -71,6 +71,7 @@ def _main(kind: EventType, sign: str, payload: IssuePayload, delivery: Delivery)
     hidden = bool(about.confidential)
     labels = [label.title for label in payload.labels or [] if label.title]
     suffix = f"{sign}{about.iid}"
+    at = about.time() or delivery.received_at
     branches = f"{about.source_branch} into {about.target_branch}" if about.source_branch else None
     return Translation(
         [
@@ -101,8 +102,8 @@ def _main(kind: EventType, sign: str, payload: IssuePayload, delivery: Delivery)
                 source=place.source,
                 source_id=place.source_id(f"{suffix}|{kind}"),
                 subject=place.subject(suffix),
-                version=version(about.updated_at, _RANKS.get(about.action or "", 1)),
-                occurred_at=about.updated_at,
+                version=version(at, _RANKS.get(about.action or "", 1)),
+                occurred_at=at,
                 accepted_at=delivery.received_at,
             )
         ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from cairn_gateway.sources.incoming import Incoming, Time
+from cairn_gateway.sources.incoming import Hidden, Incoming, Time
 from cairn_gateway.sources.model import Delivery
 from cairn_gateway.sources.place import Place, place
 
@@ -50,7 +50,7 @@ class Base(Incoming):
 class Commit(Incoming):
     id: Sha
     message: str = ""
-    timestamp: Time
+    timestamp: Time | None = None
     url: str | None = None
     author: User = User()
     added: list[str] | None = None
@@ -79,12 +79,15 @@ class Discussed(Incoming):
     state: str | None = None
     action: str | None = None
     url: str | None = None
-    created_at: Time
-    updated_at: Time
-    confidential: bool | None = False
+    created_at: Time | None = None
+    updated_at: Time | None = None
+    confidential: Hidden = False
     source_branch: str | None = None
     target_branch: str | None = None
     merge_commit_sha: str | None = None
+
+    def time(self) -> Time | None:
+        return self.updated_at or self.created_at
 
 
 class IssuePayload(Base):
@@ -102,11 +105,11 @@ class Note(Incoming):
     note: str = ""
     noteable_type: str
     system: bool | None = False
-    internal: bool | None = False
-    confidential: bool | None = False
+    internal: Hidden = False
+    confidential: Hidden = False
     action: str | None = None
     url: str | None = None
-    created_at: Time
+    created_at: Time | None = None
     updated_at: Time | None = None
 
 
@@ -115,7 +118,7 @@ class Noted(Incoming):
 
     iid: int | None = None
     title: str | None = None
-    confidential: bool | None = False
+    confidential: Hidden = False
 
 
 class NotedCommit(Incoming):
@@ -140,6 +143,12 @@ class Build(Incoming):
     finished_at: Time | None = None
 
 
+class Said(Incoming):
+    """A commit that is only quoted."""
+
+    message: str = ""
+
+
 class Pipeline(Incoming):
     id: int
     ref: str | None = None
@@ -147,21 +156,21 @@ class Pipeline(Incoming):
     status: str
     source: str | None = None
     url: str | None = None
-    created_at: Time
+    created_at: Time | None = None
     finished_at: Time | None = None
     duration: float | None = None
 
 
 class PipelinePayload(Base):
     object_attributes: Pipeline
-    commit: Commit | None = None
+    commit: Said | None = None
     builds: list[Build] | None = None
 
 
 class DeploymentPayload(Base):
     deployment_id: int
     status: str
-    status_changed_at: Time
+    status_changed_at: Time | None = None
     environment: str | None = None
     ref: str | None = None
     short_sha: str | None = None

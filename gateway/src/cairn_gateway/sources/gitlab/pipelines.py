@@ -23,7 +23,7 @@ def translate_pipeline(payload: PipelinePayload, delivery: Delivery) -> Translat
     builds = payload.builds or []
     times = [pipeline.created_at, pipeline.finished_at]
     times += [time for build in builds for time in (build.started_at, build.finished_at)]
-    at = max(time for time in times if time is not None)
+    at = max((time for time in times if time is not None), default=delivery.received_at)
     commit = payload.commit.message.partition("\n")[0] if payload.commit else ""
     author = payload.user.shown() if payload.user else None
     failed = [
@@ -71,7 +71,7 @@ def translate_pipeline(payload: PipelinePayload, delivery: Delivery) -> Translat
 
 def translate_deployment(payload: DeploymentPayload, delivery: Delivery) -> Translation:
     """A deployment in its present state."""
-    place, at = payload.place(delivery), payload.status_changed_at
+    place, at = payload.place(delivery), payload.status_changed_at or delivery.received_at
     suffix = f"/deployment/{payload.deployment_id}"
     author = payload.user.shown() if payload.user else None
     return Translation(

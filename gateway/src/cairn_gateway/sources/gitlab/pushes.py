@@ -6,6 +6,7 @@ from cairn_gateway.sources.gitlab.payloads import Commit, Push
 from cairn_gateway.sources.model import Delivery, RunbookRepositories, Translation
 from cairn_gateway.sources.pushes import Cut, Pushed, pushed_event, rest_of
 from cairn_shared.documents.commits import CommitFacts, commit_event
+from cairn_shared.errors import InvalidInput
 
 _BRANCH = "refs/heads/"
 _NOTHING = "0" * 40
@@ -17,10 +18,13 @@ def translate_push(push: Push, delivery: Delivery, repositories: RunbookReposito
     commits = {commit.id: commit for commit in push.commits or []}
     events = [commit_event(facts(commit), place.home, delivery.received_at) for commit in commits.values()]
     branch = push.ref.removeprefix(_BRANCH) if push.ref.startswith(_BRANCH) else None
-    at = max((commit.timestamp for commit in commits.values()), default=delivery.received_at)
+    times = [commit.timestamp for commit in commits.values() if commit.timestamp]
+    at = max(times, default=delivery.received_at)
     if branch is not None:
         pushed = Pushed(branch, before=push.before, after=push.after, forced=push.after == _NOTHING, at=at)
         events += [pushed_event(name, pushed, place) for name in repositories.named(place.urls, branch)]
+    if any(one.place == ("commits",) for one in push.left_out):
+        raise InvalidInput("commits: no list of commits that can be read", field="commits")
     total = push.total_commits_count
     if total > len(push.commits or []):
         cut = Cut(

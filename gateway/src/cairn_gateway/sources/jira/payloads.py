@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import StringConstraints
+from pydantic import BeforeValidator, StringConstraints, model_validator
 
-from cairn_gateway.sources.incoming import Incoming, Time
+from cairn_gateway.sources.incoming import Hidden, Incoming, Time
 
-RichText = str | dict[str, Any] | None
-"""Wiki markup (Data Center, API version 2) or an Atlassian Document Format tree (Cloud, version 3)."""
+_ISSUE_IN_ADDRESS = re.compile(r"/issue/([^/\s|]{1,255})/comment/")
+RichText = Any
+"""Wiki markup (Data Center, API version 2) or an Atlassian Document Format tree or list of nodes (Cloud, version 3)."""
 
 
 class Named(Incoming):
+    """Scripts and older versions write only the name."""
+
     name: str | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, data: Any) -> Any:
+        return {"name": data} if isinstance(data, str) else data
 
-class User(Incoming):
+
+class User(Named):
     displayName: str | None = None  # noqa: N815 - Jira's name
-    name: str | None = None
 
     def shown(self) -> str | None:
         return self.displayName or self.name
@@ -38,7 +46,7 @@ class Fields(Incoming):
     priority: Named | None = None
     issuetype: Named | None = None
     resolution: Named | None = None
-    security: Named | None = None
+    security: Any = None
     project: Project | None = None
     components: list[Named] | None = None
     fixVersions: list[Named] | None = None  # noqa: N815 - Jira's name
@@ -50,7 +58,8 @@ class Fields(Incoming):
 
 
 class Issue(Incoming):
-    key: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*-[0-9]+$", max_length=100, to_upper=True)]
+    key: Annotated[str, StringConstraints(pattern=r"^[^\s/?#|]*\w[^\s/?#|]*$", max_length=255, to_upper=True)]
+    id: str | None = None
     self: str | None = None
     fields: Fields = Fields()
 
@@ -68,15 +77,16 @@ class Issue(Incoming):
 
 class Comment(Incoming):
     id: str
+    self: str | None = None
     body: RichText = None
     author: User | None = None
     created: Time | None = None
     updated: Time | None = None
-    visibility: dict[str, Any] | None = None
-    jsdPublic: bool | None = True  # noqa: N815 - Jira's name
+    visibility: Hidden = False
+    jsdPublic: Annotated[bool, BeforeValidator(lambda value: value in (True, "true"))] = True  # noqa: N815 - Jira's name
 
     def restricted(self) -> bool:
-        return bool(self.visibility) or self.jsdPublic is False
+        return self.visibility or not self.jsdPublic
 
 
 class Change(Incoming):
@@ -89,9 +99,29 @@ class Changelog(Incoming):
 
 
 class Payload(Incoming):
-    webhookEvent: Annotated[str, StringConstraints(min_length=1)]  # noqa: N815 - Jira's name
+    webhookEvent: str | None = None  # noqa: N815 - Jira's name
+    issue_event_type_name: str | None = None
     timestamp: Time | None = None
     user: User | None = None
     issue: Issue | None = None
     comment: Comment | None = None
     changelog: Changelog | None = None
+
+
+def issue_number(issue: Issue) -> str | None:
+    """`host|10148`: how Jira's addresses name an issue."""
+    host = _host(issue.self)
+    return f"{host}|{issue.id}" if host and issue.id else None
+
+
+def comment_number(comment: Comment) -> str | None:
+    """As `issue_number`, from the address of a comment: `.../issue/10148/comment/10200`; some have the key there."""
+    host, found = _host(comment.self), _ISSUE_IN_ADDRESS.search(comment.self or "")
+    return f"{host}|{found[1].upper()}" if host and found else None
+
+
+def _host(address: str | None) -> str | None:
+    try:
+        return urlsplit(address or "").netloc.lower() or None
+    except ValueError:
+        return None

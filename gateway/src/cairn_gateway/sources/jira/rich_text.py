@@ -20,8 +20,12 @@ def plain(text: RichText) -> str:
     """The text of either kind; nothing gives the empty string."""
     if not text:
         return ""
+    if isinstance(text, list):
+        return "\n\n".join(filter(None, map(plain, text)))
     if isinstance(text, dict):
         return re.sub(r"\n{3,}", "\n\n", _node(text)).strip()
+    if not isinstance(text, str):
+        return ""
     text = _WIKI_BLOCK.sub("\n```\n", text)
     text = _WIKI_HEADING.sub(lambda match: "#" * int(match[1]) + " ", text)
     return _WIKI_LINK.sub(r"\1 (\2)", text).strip()

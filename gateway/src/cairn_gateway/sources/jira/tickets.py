@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import TypeVar
 
 from cairn_gateway.sources.incoming import parse
-from cairn_gateway.sources.jira.payloads import Comment, Issue, Payload
+from cairn_gateway.sources.jira.payloads import Comment, Issue, Payload, comment_number, issue_number
 from cairn_gateway.sources.jira.rich_text import plain
+from cairn_gateway.sources.leaving_out import dotted
 from cairn_gateway.sources.model import Delivery, Translation
 from cairn_shared.documents import text
 from cairn_shared.documents.build import document_event
@@ -19,37 +22,60 @@ from cairn_shared.events import Event, SourceDocument
 SOURCE = "jira"
 ValueT = TypeVar("ValueT")
 _LAST = 999
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _ISSUE_EVENTS = {"jira:issue_created": 0, "jira:issue_updated": 1, "jira:issue_deleted": _LAST}
 _COMMENT_EVENTS = {"comment_created": 0, "comment_updated": 1, "comment_deleted": _LAST}
 
 
-def translate(delivery: Delivery) -> Translation:
+def translate(delivery: Delivery, names_known: Mapping[str, str] = NO_NAMES) -> Translation:
     """The events of one delivery. `X-Atlassian-Webhook-Identifier` stays the same when Jira tries again.
 
     What only some people may read in Jira (a security level, a restricted or internal comment) is taken out of the
     index instead of into it.
 
+    `names_known` are the keys of issues by `issue_number`: those that the translation `asks` for without them.
+
     Raises:
         Malformed, InvalidInput: the payload cannot be read, or lacks what its event needs.
     """
     payload = parse(Payload, delivery.body)
-    kind = payload.webhookEvent
+    # The webhook of a workflow says nothing of its event: it sends the issue as it is.
+    kind = payload.webhookEvent or ("jira:issue_updated" if payload.issue else None)
+    if kind is None:
+        raise InvalidInput("webhookEvent: the payload says neither what happened nor to which issue", field="issue")
     delivery_id = delivery.id_from("x-atlassian-webhook-identifier")
     if kind in _ISSUE_EVENTS:
-        issue = _required(payload.issue, "issue")
-        events = [_issue_event(issue, payload, delivery, delivery_id)]
+        issue = _required(payload.issue, "issue", payload)
+        events = [_issue_event(issue, kind, payload, delivery, delivery_id)]
         events += [_moved_event(old, payload, delivery, delivery_id) for old in _old_keys(issue, payload)]
         if payload.comment and kind != "jira:issue_deleted":
             events.append(_comment_event(payload.comment, issue, payload, delivery, delivery_id))
-        return Translation(events)
+        names = dict.fromkeys(filter(None, [issue_number(issue)]), issue.key)
+        return Translation(events, names=names).without(payload)
     if kind in _COMMENT_EVENTS:
-        issue, comment = _required(payload.issue, "issue"), _required(payload.comment, "comment")
-        return Translation([_comment_event(comment, issue, payload, delivery, delivery_id)])
+        comment = _required(payload.comment, "comment", payload)
+        named = payload.issue or _issue_of(comment, names_known)
+        if named is None:
+            number = comment_number(comment)
+            if number is None:
+                raise InvalidInput("issue: neither it nor `comment.self` says which issue this is", field="issue")
+            return Translation(ignored=f"a comment on an issue that is not known here: {number}", asks=(number,))
+        return Translation([_comment_event(comment, named, payload, delivery, delivery_id)]).without(payload)
     return Translation(ignored=f"event type {kind[:60]}")
 
 
-def _issue_event(issue: Issue, payload: Payload, delivery: Delivery, delivery_id: str) -> Event:
-    fields, kind = issue.fields, payload.webhookEvent
+def _issue_of(comment: Comment, names_known: Mapping[str, str]) -> Issue | None:
+    """Jira Server sends comments without their issue; the comment's address names it, mostly by a number."""
+    number = comment_number(comment)
+    if number is None:
+        return None
+    named = number.rpartition("|")[2]
+    key = names_known.get(number) if named.isdecimal() else named
+    return Issue(key=key, self=comment.self) if key else None
+
+
+def _issue_event(issue: Issue, kind: str, payload: Payload, delivery: Delivery, delivery_id: str) -> Event:
+    fields = issue.fields
     at = fields.updated or payload.timestamp or delivery.received_at
     if kind == "jira:issue_deleted":
         at = max(at, payload.timestamp or at)
@@ -137,13 +163,15 @@ def _moved_event(old: str, payload: Payload, delivery: Delivery, delivery_id: st
 
 
 def _comment_event(comment: Comment, issue: Issue, payload: Payload, delivery: Delivery, delivery_id: str) -> Event:
+    kind = payload.webhookEvent or ""
+    deleted = kind == "comment_deleted" or payload.issue_event_type_name == "issue_comment_deleted"
     at = comment.updated or comment.created or payload.timestamp or delivery.received_at
     return ticket_comment_event(
         comment,
         issue,
         at=at,
-        rank=_COMMENT_EVENTS.get(payload.webhookEvent, 1),
-        deleted=payload.webhookEvent == "comment_deleted",
+        rank=_LAST if deleted else _COMMENT_EVENTS.get(kind, 1),
+        deleted=deleted,
         source_id=f"{delivery_id}|{issue.key}|comment-{comment.id}",
         received_at=delivery.received_at,
     )
@@ -179,7 +207,10 @@ def ticket_comment_event(
     )
 
 
-def _required(value: ValueT | None, field: str) -> ValueT:
+def _required(value: ValueT | None, field: str, payload: Payload) -> ValueT:
     if value is None:
+        unreadable = next((one for one in payload.left_out if one.place[0] == field), None)
+        if unreadable is not None:
+            raise InvalidInput(str(unreadable), field=dotted(unreadable.place))
         raise InvalidInput(f"{field}: this event needs it", field=field)
     return value
