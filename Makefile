@@ -10,6 +10,10 @@ TORCH_INDEX ?=
 TORCH := torch==2.13.0
 WORKERS ?= 2
 ARGS ?=
+# The containers: Compose v2, as a plugin or by its own name.
+PROFILES ?=
+COMPOSE ?= docker compose$(PROFILES:%= --profile %)
+URL ?= http://127.0.0.1:8000
 SEED ?= 1
 QUESTION := How do I recover a PostgreSQL replica that has fallen behind on WAL?
 
@@ -23,10 +27,10 @@ export CAIRN_HOME ?= $(CURDIR)/.cairn
 export BROKER KAFKA_HOME CONSUMERS CAIRN_PORT LLM_BASE_URL LLM_API_KEY LLM_MODEL SEED
 
 .DEFAULT_GOAL := help
-.PHONY: help install run stop test check format bench lock chaos eval
+.PHONY: help install run stop up down logs test test-compose check format bench lock chaos eval
 
 help: ## This list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Create the environment; does nothing when nothing changed (TORCH_INDEX=URL for CPU builds of torch)
 
@@ -61,8 +65,22 @@ run: install ## Start everything, load the demo runbooks and ask a first questio
 stop: ## Stop the stack; its data stays in .cairn
 	@if test -x $(BIN)/cairn-local; then $(BIN)/cairn-local down; else echo "Cairn was not running."; fi
 
+up: ## Build the images and start everything in containers (PROFILES="observability local-llm"); waits until all is ready
+	@sh deploy/compose/env.sh
+	$(COMPOSE) up --detach --build --wait
+	@$(COMPOSE) exec gateway sh -c 'printf "\nAPI:   %s\nSeed:  $(COMPOSE) exec gateway cairn seed\n" "$$CAIRN_PUBLIC_URL"'
+
+down: ## Stop the containers; their data stays in volumes
+	$(COMPOSE) --profile '*' down
+
+logs: ## Follow the containers' logs (ARGS=gateway)
+	$(COMPOSE) logs --follow --tail 100 $(ARGS)
+
 test: install ## Run the tests, beside a running stack (ARGS='-k name', WORKERS=0 for one process)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-compose: install ## End-to-end checks against a stack in containers (URL=http://127.0.0.1:8000, its .env in this folder)
+	CAIRN_COMPOSE_URL=$(URL) $(BIN)/python -m pytest -m compose --timeout 0 $(ARGS)
 
 check: install ## Format, lint, types, import contracts, and whether constraints.txt is current
 	$(BIN)/ruff format --check $(SOURCES)

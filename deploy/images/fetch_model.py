@@ -1,4 +1,4 @@
-"""Fetch the embedder's models into HF_HOME while its image is built. The default model comes as a package: nothing to do.
+"""Fetch the models of the embedder into HF_HOME while its image is built; the default model comes as a package.
 
 Each model is loaded once, so that exactly the files that the service reads are kept, and a name that is wrong fails
 the build instead of the start. Code that a model brings along is not run here: such a model is mounted as a folder.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cairn_embedder.adapters.sentence_transformer import BUNDLED
 from sentence_transformers import CrossEncoder, SentenceTransformer
+
+from cairn_embedder.adapters.sentence_transformer import BUNDLED
 
 model, revision = os.environ["EMBEDDING_MODEL"], os.environ.get("EMBEDDING_REVISION") or None
 reranker, reranker_revision = os.environ.get("RERANKER_MODEL"), os.environ.get("RERANKER_REVISION") or None
