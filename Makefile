@@ -80,7 +80,7 @@ test: install ## Run the tests, beside a running stack (ARGS='-k name', WORKERS=
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-compose: install ## End-to-end checks against a stack in containers (URL=http://127.0.0.1:8000, its .env in this folder)
-	CAIRN_COMPOSE_URL=$(URL) $(BIN)/python -m pytest -m compose --timeout 0 $(ARGS)
+	CAIRN_COMPOSE_URL=$(URL) $(BIN)/python -m pytest tests/compose -m compose --timeout 0 $(ARGS)
 
 check: install ## Format, lint, types, import contracts, and whether constraints.txt is current
 	$(BIN)/ruff format --check $(SOURCES)
