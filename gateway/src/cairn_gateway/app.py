@@ -21,6 +21,7 @@ from cairn_gateway.adapters.mongo_audit import MongoAudit
 from cairn_gateway.adapters.mongo_leases import MongoLeases
 from cairn_gateway.adapters.mongo_names import MongoNames
 from cairn_gateway.adapters.mongo_plans import MongoPlans
+from cairn_gateway.adapters.mongo_questions import MongoQuestions
 from cairn_gateway.adapters.mongo_records import EXECUTION_INDEXES, FEEDBACK_INDEXES, MongoRecords
 from cairn_gateway.adapters.mongo_spool import MongoSpool, SpoolPolicy
 from cairn_gateway.adapters.mongo_users import MongoUsers
@@ -45,7 +46,8 @@ from cairn_gateway.mcp_server.own import OwnKnowledge
 from cairn_gateway.mcp_server.server import build_server
 from cairn_gateway.metrics import Metrics, RequestMetrics
 from cairn_gateway.overview import Overview
-from cairn_gateway.parts import TIMEOUT, all_dependencies, holder, secrets_of
+from cairn_gateway.parts import TIMEOUT, all_dependencies, holder, secrets_of, warm_up
+from cairn_gateway.questions.recorder import Recorder, RecordPolicy
 from cairn_gateway.reconcile import ReconcilePolicy, Reconciler
 from cairn_gateway.relay import Relay, RelayPolicy
 from cairn_gateway.repositories import Repositories, RepositoryTimer, TimerPolicy
@@ -58,7 +60,7 @@ from cairn_shared import mongo, redis
 from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.health import Readiness
 from cairn_shared.http import open_client
-from cairn_shared.kafka.producer import EventProducer, open_producer
+from cairn_shared.kafka.producer import open_producer
 from cairn_shared.logging import get_logger
 from cairn_shared.repositories.fetches import FetchStore
 from cairn_shared.repositories.hosts import Hosts
@@ -149,10 +151,10 @@ async def open_gateway(
         relay = Relay(spools, publisher, clock, metrics, RelayPolicy(poll_interval=settings.relay_poll_interval))
         max_event_bytes = settings.kafka_max_message_bytes - EVENT_HEADROOM
         store = RunbookStore(database, clock, WritePolicy(max_event_bytes=max_event_bytes), relay.wake)
-        users, executions, feedback, audit = _people(database, clock)
+        users, executions, feedback, audit, questions = _people(database, clock)
         declarations, fetches = RepositoryStore(database, clock), FetchStore(database, clock)
         dead = assembly.stored(settings, database, clock)
-        stored = (store, outbox, inbox, users, executions, feedback, declarations, fetches, audit)
+        stored = (store, outbox, inbox, users, executions, feedback, declarations, fetches, audit, questions)
         for collection in (*stored, dead.letters, dead.jobs):
             await until_up("mongo indexes", collection.ensure_indexes)
 
@@ -219,12 +221,20 @@ async def open_gateway(
                     group.create_task(work)
                 group.create_task(relay.run(term))
 
-        asking = Asking(answerer, Revisions.following(store, clock), metrics, settings.ask_deadline)
+        recorder = Recorder(questions, clock, metrics, RecordPolicy(timedelta(days=settings.question_log_days)))
+        asking = Asking(
+            answerer,
+            Revisions.following(store, clock),
+            metrics,
+            settings.ask_deadline,
+            clock=clock,
+            record=recorder.record,
+        )
         tools = ToolEndpoint(
             build_server(OwnKnowledge(asking, retriever, store), settings.app_version), settings.mcp_allowed_origins
         )
         await stack.enter_async_context(tools.running())
-        await stack.enter_async_context(_background(leadership.run(lead), _warm_up(producer)))
+        await stack.enter_async_context(_background(leadership.run(lead), recorder.run(), warm_up(producer)))
         yield State(
             clock=clock,
             arrivals=Arrivals(clock),
@@ -268,6 +278,7 @@ async def open_gateway(
             ),
             workbench=dead_letters.workbench,
             audit=audit,
+            questions=questions,
             authenticator=Authenticator(
                 users,
                 settings.cairn_bootstrap_api_key.get_secret_value() if settings.cairn_bootstrap_api_key else None,
@@ -278,11 +289,14 @@ async def open_gateway(
         )
 
 
-def _people(database: mongo.Database, clock: Clock) -> tuple[MongoUsers, MongoRecords, MongoRecords, MongoAudit]:
-    """Users, and what is kept of what they did: executions, feedback, audit."""
+def _people(
+    database: mongo.Database, clock: Clock
+) -> tuple[MongoUsers, MongoRecords, MongoRecords, MongoAudit, MongoQuestions]:
+    """Users, and what is kept of what they did: executions, feedback, audit, questions."""
     executions = MongoRecords(database["executions"], "started_at", EXECUTION_INDEXES)
     feedback = MongoRecords(database["feedback"], "created_at", FEEDBACK_INDEXES)
-    return MongoUsers(database, clock), executions, feedback, MongoAudit(database["audit"], clock)
+    audit, questions = MongoAudit(database["audit"], clock), MongoQuestions(database)
+    return MongoUsers(database, clock), executions, feedback, audit, questions
 
 
 def _spools(settings: GatewaySettings, database: mongo.Database, clock: Clock) -> tuple[MongoSpool, MongoSpool]:
@@ -326,11 +340,6 @@ async def _logged(work: Coroutine[Any, Any, None]) -> None:
     except Exception:
         log.exception("background work ended")
         raise
-
-
-async def _warm_up(producer: EventProducer) -> None:
-    """Connect before the first event comes: it would wait a second for the producer id otherwise."""
-    await until_up("kafka", lambda: asyncio.to_thread(producer.ping))
 
 
 async def _open_repositories(

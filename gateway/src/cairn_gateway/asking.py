@@ -5,20 +5,30 @@ Answers pass through as the bytes they are: building and writing all their objec
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
+from cairn_gateway.caller import caller
 from cairn_gateway.freshness import Cited, Revisions, with_pending
 from cairn_gateway.metrics import Metrics
 from cairn_gateway.ports import Answerer
+from cairn_gateway.questions.record import Asked
 from cairn_gateway.sse import Frame, frames
 from cairn_shared import context
 from cairn_shared.api.ask import AnswerMode, AskRequest, AskResponse
+from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.errors import Overloaded, TransientError
 from cairn_shared.logging import get_logger
 
 log = get_logger(__name__)
+
+Record = Callable[[Asked], None]
+"""Takes a question to the log; never waits and never raises."""
 
 UNAVAILABLE = (
     "Cairn cannot answer right now: its answering service cannot be reached. "
@@ -35,11 +45,30 @@ class Glance(BaseModel):
     sources: list[Cited] = []
 
 
+@dataclass
+class _Told:
+    """The answer as it was given, once it was; or that the question was refused as wrong."""
+
+    answer: bytes | None = None
+    refused: bool = False
+
+
 class Asking:
     """The use case of `POST /ask`: it answers always, if only that it cannot."""
 
-    def __init__(self, answerer: Answerer, revisions: Revisions, metrics: Metrics, deadline: float) -> None:
+    def __init__(
+        self,
+        answerer: Answerer,
+        revisions: Revisions,
+        metrics: Metrics,
+        deadline: float,
+        *,
+        clock: Clock | None = None,
+        record: Record = lambda _: None,
+    ) -> None:
         self._answerer = answerer
+        self._clock = clock or SystemClock()
+        self._record = record
         self._revisions = revisions
         self._metrics = metrics
         self.deadline = deadline
@@ -58,15 +87,17 @@ class Asking:
 
     async def ask_json(self, request: AskRequest, seconds: float) -> bytes:
         """The same as JSON."""
-        try:
-            answer = await self._answerer.ask(request, seconds)
-            mode, answer = await self._completed(answer)
-        except Overloaded:
-            raise
-        except TransientError as exc:
-            log.warning("the answerer is away", reason=exc.detail)
-            told = unavailable(exc.detail)
-            mode, answer = told.mode, told.model_dump_json().encode()
+        with self._recorded(request) as told:
+            try:
+                answer = await self._answerer.ask(request, seconds)
+                mode, answer = await self._completed(answer)
+            except Overloaded:
+                raise
+            except TransientError as exc:
+                log.warning("the answerer is away", reason=exc.detail)
+                instead = unavailable(exc.detail)
+                mode, answer = instead.mode, instead.model_dump_json().encode()
+            told.answer = answer
         self._metrics.asked.labels(mode).inc()
         return answer
 
@@ -78,18 +109,43 @@ class Asking:
             Overloaded: there are too many questions, before the first event.
         """
         self._metrics.asked.labels("stream").inc()
-        done = False
+        with self._recorded(request) as told:
+            try:
+                async with self._answerer.stream(request, self.deadline if seconds is None else seconds) as chunks:
+                    async for frame in frames(chunks):
+                        if frame.event == "done":
+                            told.answer = frame.data
+                        told.refused = told.refused or frame.event == "error"
+                        yield await self._augmented(frame) if frame.event == "done" else frame.raw
+            except Overloaded:
+                raise
+            except TransientError as exc:
+                log.warning("the answerer went away", reason=exc.detail)
+                if told.answer is None:
+                    instead = Frame.of("done", unavailable(exc.detail).model_dump(mode="json"))
+                    told.answer = instead.data
+                    yield instead.raw
+
+    @contextmanager
+    def _recorded(self, request: AskRequest) -> Iterator[_Told]:
+        """Record the question when it ends, however it ends; but not one that was refused as wrong."""
+        told, started, asked_at = _Told(), self._clock.monotonic(), self._clock.now()
+
+        def record(ended: Literal["busy", "left"] | None = None) -> None:
+            seconds = self._clock.monotonic() - started
+            ids = context.request_id.get(), context.traceparent.get()
+            self._record(Asked(request, caller.get(), *ids, asked_at, seconds, told.answer, ended))
+
         try:
-            async with self._answerer.stream(request, self.deadline if seconds is None else seconds) as chunks:
-                async for frame in frames(chunks):
-                    done = done or frame.event == "done"
-                    yield await self._augmented(frame) if frame.event == "done" else frame.raw
+            yield told
         except Overloaded:
+            record("busy")
             raise
-        except TransientError as exc:
-            log.warning("the answerer went away", reason=exc.detail)
-            if not done:
-                yield Frame.of("done", unavailable(exc.detail).model_dump(mode="json")).raw
+        except (asyncio.CancelledError, GeneratorExit):
+            record("left" if told.answer is None else None)
+            raise
+        if not told.refused:
+            record()
 
     async def _augmented(self, frame: Frame) -> bytes:
         try:

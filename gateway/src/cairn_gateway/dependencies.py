@@ -15,11 +15,13 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from cairn_gateway.accept import Accepter
 from cairn_gateway.adapters.mongo_audit import MongoAudit
 from cairn_gateway.adapters.mongo_plans import MongoPlans
+from cairn_gateway.adapters.mongo_questions import MongoQuestions
 from cairn_gateway.adapters.mongo_records import MongoRecords
 from cairn_gateway.adapters.mongo_users import MongoUsers
 from cairn_gateway.arrivals import Arrivals
 from cairn_gateway.asking import Asking
 from cairn_gateway.auth import Authenticator
+from cairn_gateway.caller import Caller, caller
 from cairn_gateway.dlq.workbench import Workbench
 from cairn_gateway.intake import Intake
 from cairn_gateway.mcp_server.endpoint import ToolEndpoint
@@ -62,6 +64,7 @@ class State:
     overview: Overview
     workbench: Workbench
     audit: MongoAudit
+    questions: MongoQuestions
     authenticator: Authenticator
     limiter: Limiter
 
@@ -100,6 +103,7 @@ async def authenticate(request: Request) -> Principal:
     principal = await state.authenticator.authenticate(bearer.credentials if bearer else await _header(request))
     await state.limiter.check(principal)
     request.state.principal = principal
+    caller.set(Caller(principal.user_id, principal.key_id, request.url.path))
     return principal
 
 

@@ -33,6 +33,12 @@ class Metrics:
             ("mode",),
             registry=registry,
         )
+        self.questions = Counter(
+            "cairn_questions_logged_total",
+            "Questions by whether the question log has them: recorded, dropped.",
+            ("outcome",),
+            registry=registry,
+        )
         self.accepted = Counter(
             "cairn_events_accepted_total",
             "Events accepted, by what keeps them: kafka or inbox.",

@@ -16,6 +16,7 @@ from cairn_shared import mongo, redis
 from cairn_shared.errors import CairnError, Unavailable
 from cairn_shared.health import Check, Readiness
 from cairn_shared.kafka.producer import EventProducer
+from cairn_shared.retry import until_up
 
 TIMEOUT = 2.0
 """Seconds for one answer of a part."""
@@ -102,3 +103,8 @@ def secrets_of(settings: GatewaySettings) -> dict[str, Secrets]:
 def holder() -> str:
     """Who leads, readable in the status page and never the same twice."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+async def warm_up(producer: EventProducer) -> None:
+    """Connect before the first event comes: it would wait a second for the producer id otherwise."""
+    await until_up("kafka", lambda: asyncio.to_thread(producer.ping))

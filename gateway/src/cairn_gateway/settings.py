@@ -120,6 +120,14 @@ class DeadLetterSettings(Settings):
         )
 
 
+class QuestionSettings(Settings):
+    """What is kept of questions."""
+
+    question_log_days: Annotated[
+        float, Field(ge=0, le=3650, description="How long questions are kept (redacted); 0 keeps none.")
+    ] = 30.0
+
+
 class GatewaySettings(
     ServiceSettings,
     KafkaSettings,
@@ -133,6 +141,7 @@ class GatewaySettings(
     CompatSettings,
     StatusSettings,
     DeadLetterSettings,
+    QuestionSettings,
 ):
     """Everything the gateway reads from the environment."""
 

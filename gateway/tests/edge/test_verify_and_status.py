@@ -401,6 +401,7 @@ async def test_mongodb_uses_an_index_for_every_query_of_ours(client: httpx.Async
         "dlq_entries",
         "dlq_jobs",
         "audit",
+        "questions",
         "outbox",
         "inbox",
     }

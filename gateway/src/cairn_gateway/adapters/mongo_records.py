@@ -17,6 +17,7 @@ FEEDBACK_INDEXES = (
     Index("by_runbook", (("runbook_id", 1), ("created_at", -1), ("_id", 1))),
     Index("by_verdict", (("verdict", 1), ("created_at", -1), ("_id", 1))),
     Index("by_time", (("created_at", -1), ("_id", 1))),
+    Index("by_request", (("request_id", 1),)),
 )
 
 

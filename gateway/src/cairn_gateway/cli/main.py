@@ -23,6 +23,7 @@ from cairn_gateway.cli.commands import (
     operations,
     people,
     proofs,
+    questions,
     repos,
     runbooks,
     search,
@@ -74,7 +75,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (ask, chat, search, load, runbooks, repos, backfill, dlq, operations, people, audit, proofs, mcp):
+for group in (
+    ask,
+    chat,
+    search,
+    load,
+    runbooks,
+    repos,
+    backfill,
+    dlq,
+    operations,
+    people,
+    audit,
+    questions,
+    proofs,
+    mcp,
+):
     group.register(app)
 
 

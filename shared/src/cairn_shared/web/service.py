@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,16 @@ from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from cairn_shared import context
 from cairn_shared.health import Readiness
+from cairn_shared.logging import get_logger
 from cairn_shared.settings import ServiceSettings
 from cairn_shared.web import problem
 from cairn_shared.web.arrival import note_arrival
 from cairn_shared.web.shedding import Shedding, ShedPolicy
+
+log = get_logger(__name__)
+
+PROBES = frozenset({"/health", "/health/ready", "/metrics"})
+"""What is asked every few seconds, and would fill the log."""
 
 
 def create_service(
@@ -84,7 +91,11 @@ def serve(app: FastAPI, settings: ServiceSettings) -> None:
 
 
 class RequestIds:
-    """Adopt or make the request id and traceparent, and give the request id back in the answer."""
+    """Adopt or make the request id and traceparent, give the request id back in the answer, and log the request.
+
+    Every other line that is logged meanwhile has both ids as well (`cairn_shared.logging`). The path is logged without
+    its query, which may hold what somebody searched for.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -99,12 +110,22 @@ class RequestIds:
             headers.get(b"x-request-id", b"").decode("latin-1"), headers.get(b"traceparent", b"").decode("latin-1")
         )
 
+        started = time.perf_counter()
+        status = 499  # as nginx says it: the client went away before an answer began
+
         async def send_with_id(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 message["headers"] = [*message.get("headers", []), (b"x-request-id", rid.encode())]
             await send(message)
 
-        await self._app(scope, receive, send_with_id)
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            if scope["path"] not in PROBES:
+                took = round((time.perf_counter() - started) * 1000, 1)
+                log.info("request", method=scope["method"], path=scope["path"], status=status, ms=took)
 
 
 @dataclass(frozen=True)
