@@ -16,7 +16,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class ModelServer:
-    """An OpenAI-compatible model that chooses the first unit of each of the first three runbook steps it is shown.
+    """An OpenAI-compatible model that chooses the first three runbook steps it is shown.
 
     `delay` seconds pass before it answers; with another `status` it refuses. `times`: when it was called (monotonic).
     """
@@ -89,6 +89,8 @@ class ModelServer:
 
 
 def quote(prompt: str) -> dict[str, Any]:
-    """A plan of the first units."""
-    keys = re.findall(r'<<excerpt id="(\w+)" kind="runbook"', prompt)[:3]
-    return {"answerable": bool(keys), "lead": "", "items": [{"step": key, "units": [1], "lead": ""} for key in keys]}
+    """A plan of the first steps, whole."""
+    blocks = re.findall(r'<<excerpt id="(\w+)" kind="runbook"[^\n]*>>\n(.*?)\n<<end of', prompt, re.DOTALL)[:3]
+    numbers = {key: [int(number) for number in re.findall(r"^\[(\d+)\] ", text, re.MULTILINE)] for key, text in blocks}
+    items = [{"step": key, "units": units, "lead": ""} for key, units in numbers.items()]
+    return {"answerable": bool(items), "lead": "", "items": items}
