@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from answerer_bench import Bench
-from answerer_corpus import TITLE, make_hit, make_search
+from answerer_corpus import TITLE, make_event, make_hit, make_search
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,13 +32,10 @@ def found(
 ) -> SearchResponse:
     hit = make_hit(1) if runbook == "pg-replica" else make_hit(1, runbook_id=runbook, document_id=OTHER, title="Other")
     search = make_search(hit, enough=enough)
-    return search.model_copy(
-        update={
-            "gate": search.gate.model_copy(
-                update={"best_cosine": cosine, "confidence": believed, "identifiers_found": list(names)}
-            )
-        }
-    )
+    assert search.gate.runbooks is not None
+    half = search.gate.runbooks.model_copy(update={"cosine": cosine, "confidence": believed})
+    gate = search.gate.model_copy(update={"runbooks": half, "identifiers_found": list(names)})
+    return search.model_copy(update={"gate": gate})
 
 
 def corpus_of(
@@ -53,6 +50,20 @@ def corpus_of(
         return (together or there) if BEFORE in asked.query else by_itself
 
     return answer
+
+
+def reported(cosine: float) -> SearchResponse:
+    """An event that passed the gate, before the page that is shown, which did not."""
+    event = make_event("orders-42 was deployed")
+    search = make_search(event, make_hit(1), runbooks=False)
+    assert search.gate.events is not None
+    half = search.gate.events.model_copy(update={"cosine": cosine})
+    return search.model_copy(update={"gate": search.gate.model_copy(update={"events": half})})
+
+
+def test_an_event_stands_for_itself_as_a_page_does() -> None:
+    assert stands_alone(reported(0.8), found(0.2))
+    assert not stands_alone(reported(0.3), found(0.2))
 
 
 NOTHING = found(0.1, enough=False)

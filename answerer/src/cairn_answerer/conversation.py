@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from cairn_answerer.gates import enough
 from cairn_answerer.ports import Corpus, Retriever
 from cairn_shared.api.ask import AskRequest, Earlier
-from cairn_shared.api.search import MAX_QUERY_CHARACTERS, MAX_RUNBOOKS, SearchFilters, SearchRequest, SearchResponse
+from cairn_shared.api.search import (
+    MAX_QUERY_CHARACTERS,
+    MAX_RUNBOOKS,
+    HalfVerdict,
+    Hit,
+    SearchFilters,
+    SearchRequest,
+    SearchResponse,
+)
 from cairn_shared.errors import TransientError
 from cairn_shared.logging import get_logger
 
@@ -65,12 +73,13 @@ class Conversation:
         by_itself, together, shown = await asyncio.gather(
             self._plain.search(alone, seconds), self._plain.search(joined, seconds), self._shown(earlier)
         )
-        if not believed(together) or (enough(by_itself) and not shown):
+        first = leading(by_itself)
+        if not believed(together) or (first and not shown):
             return None
         if not shown:
             return Found(together, asked)
         there = alone.model_copy(update={"filters": SearchFilters(runbooks=sorted(shown)), "alert": None})
-        if enough(by_itself) and by_itself.results[0].runbook_id not in shown:
+        if first and first[0].runbook_id not in shown:
             compared = await self._plain.search(there, seconds)
             if stands_alone(by_itself, compared):
                 return None
@@ -90,11 +99,21 @@ class Conversation:
             return ids
 
 
+def leading(search: SearchResponse) -> tuple[Hit, HalfVerdict] | None:
+    """The first hit of a half of the corpus that has an answer, with the verdict on that half."""
+    for hit in search.results:
+        half = search.gate.runbooks if hit.kind == "runbook" else search.gate.events
+        if half is not None and half.enough:
+            return hit, half
+    return None
+
+
 def believed(together: SearchResponse) -> bool:
     """Whether two questions as one are more likely covered than not. What the first names or quotes is no proof here:
     it would carry any second one through the gate.
     """
-    return enough(together) and (together.gate.best_cosine is None or together.gate.confidence >= 0.5)
+    first = leading(together)
+    return first is not None and (first[1].cosine is None or first[1].confidence >= 0.5)
 
 
 CLEARLY = 0.4
@@ -111,7 +130,9 @@ def stands_alone(by_itself: SearchResponse, there: SearchResponse) -> bool:
     """
     if by_itself.gate.routed or set(by_itself.gate.identifiers_found) - set(there.gate.identifiers_found):
         return True
-    nearest, shown = by_itself.gate.best_cosine, there.gate.best_cosine
+    first = leading(by_itself)
+    nearest = first[1].cosine if first else None
+    shown = there.gate.runbooks.cosine if there.gate.runbooks else None
     if nearest is None or shown is None:  # words alone
         return not enough(there)
     return nearest - shown >= CLEARLY * (1 - shown)

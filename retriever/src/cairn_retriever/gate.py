@@ -93,6 +93,7 @@ def verdict(half: Evidence | None, names: Names, policy: GatePolicy, *, routed: 
         confidence=round(believed, 6),
         certain=sure,
         enough=sure or believed >= policy.threshold,
+        cosine=half.cosine,
     )
 
 

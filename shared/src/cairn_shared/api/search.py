@@ -133,6 +133,7 @@ class HalfVerdict(BaseModel):
         bool, Field(description="A name or the words of the query lead to it, whatever the vectors say.")
     ]
     enough: bool
+    cosine: Annotated[float | None, Field(description="How near it is to the query; None without vectors.")] = None
     rivals: Annotated[
         list[uuid.UUID],
         Field(description="Runbooks that fit about as well, best first; empty where one stands out or is named."),
