@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from answerer_corpus import make_passage
 from growth import assert_linear
 
 from cairn_answerer.code import find_code
@@ -14,7 +13,7 @@ from cairn_answerer.commands import commands
 from cairn_answerer.errors import BadOutput
 from cairn_answerer.injection import withheld_stretches
 from cairn_answerer.leads import Known, admitted
-from cairn_answerer.named import named_before
+from cairn_answerer.named import _found
 from cairn_answerer.placeholders import fill
 from cairn_answerer.plans import parse
 from cairn_answerer.safety import classify
@@ -77,7 +76,7 @@ WORK: dict[str, Callable[[str], object]] = {
     "classify": classify,
     "sentences": lambda text: list(sentence_ends(text)),
     "units": lambda text: units_of.__wrapped__(text[:20_000]),
-    "named": lambda text: named_before(make_passage(2, text), [make_passage(1)]),
+    "named": lambda text: list(_found(text)),
     "lead": lambda text: admitted(text[:200], text, Known(text, (text,))),
     "commands": lambda text: commands(f"```sh\n{text[:20_000]}\n```", {}),
     "sql commands": lambda text: commands(f"```sql\n{text[:20_000]}\n```", {}),

@@ -34,11 +34,6 @@ def squeezed(text: str) -> str:
     return _SPACE.sub(" ", plain(text).replace("\\\n", " ")).strip()
 
 
-def joined(text: str) -> str:
-    """On one line as `squeezed`, but every character is left as it is."""
-    return _SPACE.sub(" ", text.replace("\\\n", " ")).strip()
-
-
 def folded(text: str) -> str:
     """`squeezed` text regardless of case, for titles and labels."""
     return squeezed(text).casefold()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from cairn_answerer.model import Passage
 
@@ -67,14 +68,20 @@ def _stands_for_a_step(word: str, words: frozenset[str]) -> bool:
     )
 
 
-def _references(text: str) -> Iterator[tuple[str, set[str]]]:
+@lru_cache(maxsize=2048)
+def _references(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """(word, numbers) of each place that reads like a reference. Cached: a plan is looked at with each of its items."""
+    return tuple(_found(text))
+
+
+def _found(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     for match in _REFERENCE.finditer(text):
         numbers: set[str] = set()
         for first, last in _DIGITS.findall(match[2] + match[3]):
             numbers.add(first.casefold())
             if last and first.isdigit():
                 numbers.update(str(number) for number in range(int(first), min(int(last), int(first) + 20) + 1))
-        yield match[1].casefold(), numbers
+        yield match[1].casefold(), frozenset(numbers)
 
 
 def _labelled(number: str, passage: Passage, earlier: Mapping[int, Passage]) -> list[Passage]:
