@@ -21,6 +21,7 @@ from cairn_gateway.settings import GatewaySettings
 Start = Callable[[GatewaySettings], AbstractAsyncContextManager[httpx.AsyncClient]]
 SECRET = "fuzz"
 EXAMPLES = 12
+schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 
 
 def signed(path: str, body: bytes) -> dict[str, str]:
