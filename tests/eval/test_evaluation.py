@@ -76,7 +76,7 @@ class TestSets:
 class TestPitfalls:
     def test_every_pitfall_has_a_test_that_exists(self) -> None:
         """The table in docs/retrieval.md names files, classes and functions."""
-        text = (CHECKOUT / "docs" / "retrieval.md").read_text()
+        text = (CHECKOUT / "docs" / "retrieval.md").read_text().partition("## Pitfalls and their tests")[2]
         rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", text, re.MULTILINE)
         assert [int(number) for number, _ in rows] == list(range(1, 17))
         folders = ("embedder/tests", "shared/tests", "ingest-consumer/tests", "tests/eval", "retriever/tests")
