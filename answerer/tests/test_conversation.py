@@ -113,6 +113,16 @@ async def test_a_follow_up_is_searched_for_where_the_answer_was_with_both_questi
     assert BEFORE in bench.model.calls[-1].prompt, "the model is told what 'that' is"
 
 
+async def test_a_secret_in_the_question_before_does_not_reach_the_model(bench: Bench) -> None:
+    bench.retriever.answer = corpus_of(NOTHING, found(0.3), found(0.8))
+    secret = "postgres://app:hunter2hunter2@db/orders"
+    context = Earlier(question=f"{BEFORE} {secret}", cited=SHOWN.cited)
+    assert (await (await bench.answerer()).ask(AskRequest(question="why?", context=context))).follows
+    assert bench.model is not None
+    assert BEFORE in bench.model.calls[-1].prompt
+    assert "hunter2" not in bench.model.calls[-1].prompt
+
+
 @pytest.mark.parametrize(
     "cited",
     [[Seen(title=TITLE, steps=[2])], [Seen(runbook_id="pg-replica"), Seen(runbook_id="deleted since")]],
