@@ -16,6 +16,9 @@ CORPORA = Path(os.environ.get("CAIRN_CORPORA") or Path(__file__).resolve().paren
 PROMETHEUS = "prometheus-operator-runbooks"
 OPENSHIFT = "openshift-runbooks"
 
+CODE = re.compile(r"(`+).+?\1", re.DOTALL)
+"""Code spans and fences, where a comment is text about comments."""
+
 pytestmark = pytest.mark.skipif(not CORPORA.is_dir(), reason=f"no corpora at {CORPORA.name}; set CAIRN_CORPORA")
 
 ODDEST = [
@@ -85,7 +88,7 @@ ODDEST = [
 def load(path: Path) -> Runbook:
     relative = path.relative_to(CORPORA).as_posix()
     return load_runbook(
-        decode_markdown(path.read_bytes()), runbook_id=relative.removesuffix(".md").replace("/", "."), path=relative
+        decode_markdown(path.read_bytes()), runbook_id="page", path=relative
     )
 
 
@@ -111,9 +114,10 @@ def test_every_file_loads_or_is_an_index_page_without_content() -> None:
         loaded += 1
         text = "\n".join(step.body for step in runbook.steps)
         assert "{{<" not in text
-        assert "<!--" not in text
+        assert "<!--" not in CODE.sub("", text)
     assert loaded >= 380
-    assert refused == {"_index.md": "no content besides the front matter"}
+    assert refused.pop("_index.md") == "no content besides the front matter"
+    assert set(refused.values()) <= {"no content besides the title"}
 
 
 def test_no_word_of_a_file_is_lost() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import httpx
 import pytest
+import structlog
 import uvicorn
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
@@ -34,6 +35,14 @@ from cairn_shared.settings import KafkaSettings, MongoSettings
 
 ADMIN_KEY = "bootstrap-key-for-tests"
 Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quiet_logs() -> None:
+    """The command line runs in this process too: what it prints is all that may stand on its standard output."""
+    structlog.configure(
+        processors=[structlog.processors.KeyValueRenderer()], logger_factory=structlog.ReturnLoggerFactory()
+    )
 
 
 @asynccontextmanager
