@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,6 +100,11 @@ class Lexicon:
         """Chunks that hold `lexeme`."""
         return self.frequencies.get(lexeme, 0)
 
+    def rarity(self, lexeme: str) -> float:
+        """Inverse document frequency as in Lucene's BM25: never negative."""
+        frequency = self.frequency(lexeme)
+        return math.log(1.0 + (max(self.chunks, frequency) - frequency + 0.5) / (frequency + 0.5))
+
 
 Tells = Literal["always", "less where unknown", "where known", "never"]
 """When the absence of a lexeme from a page says something about the page."""
@@ -164,6 +170,12 @@ class Candidate:
     extra_cosine: float | None
     seed_rank: float
     """ts_rank_cd of all lexemes together, as the first prototype scored."""
+    fields: tuple[int, ...] = ()
+    """For each lexeme of the query its occurrences in title, headings and text, as one number (`features.py`)."""
+    title: str = ""
+    path: str | None = None
+    title_lexemes: tuple[str, ...] = ()
+    """Of a page's first chunk only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,13 @@ from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from cairn_retriever.adapters.read_transaction import ReadTransaction
 from cairn_retriever.adapters.sql import HITS, Sources, Statement, candidates
+from cairn_retriever.features import SECTION, TITLE
 from cairn_retriever.model import RUNBOOK, Candidate, CorpusState, Ranked, Vector
+from cairn_retriever.policy import LexicalPolicy
 from cairn_retriever.ports import Hints, QueryVectors
 from cairn_shared.api.search import Hit
 
@@ -53,18 +57,19 @@ class PostgresSnapshot:
         named = await self._proposals(transaction, sources, hints, vectors)
         if not named:
             return []
-        lexical = sources.policy.lexical
         statement = candidates(
             [proposal for _, proposal in named],
             hints,
             vectors,
             table=self.state.vectors,
-            lexical=lexical,
-            phrases=hints.phrases if sources.half == "runbooks" else (),
+            policy=sources.policy,
+            whole=sources.half,
+            without=sources.without,
             asked=sources.half == "runbooks" and vectors is not None,
         )
         names = [name for name, _ in named]
-        return [_candidate(row, names) for row in await transaction.fetch(statement.text, *statement.args)]
+        rows = await transaction.fetch(statement.text, *statement.args)
+        return _candidates(rows, names, sources.policy.lexical)
 
     async def _proposals(
         self, transaction: ReadTransaction, sources: Sources, hints: Hints, vectors: QueryVectors | None
@@ -124,9 +129,22 @@ def _named(vectors: QueryVectors | None) -> Iterator[tuple[str, Vector]]:
             yield "refined vector", vectors.extra
 
 
-def _candidate(row: Any, names: Sequence[str]) -> Candidate:
+def _candidates(rows: Sequence[Any], names: Sequence[str], lexical: LexicalPolicy) -> list[Candidate]:
+    if not rows:
+        return []
+    fields = (np.array([row["fields"] for row in rows]).reshape(len(rows), -1) * TITLE).astype(np.int64)
+    weighted = (
+        lexical.title * (fields // TITLE)
+        + lexical.section * (fields // SECTION % SECTION)
+        + lexical.body * (fields % SECTION)
+    )
+    columns = zip(rows, fields.tolist(), weighted.tolist(), strict=True)
+    return [_candidate(row, names, tuple(own), tuple(frequencies)) for row, own, frequencies in columns]
+
+
+def _candidate(row: Any, names: Sequence[str], fields: tuple[int, ...], frequencies: tuple[float, ...]) -> Candidate:
     return Candidate(
-        sources=tuple(map(names.__getitem__, row["sources"])),
+        sources=tuple(map(names.__getitem__, row["sources"] or ())),
         chunk_id=row["chunk_id"],
         step_id=row["step_id"],
         document_id=row["document_id"],
@@ -137,12 +155,16 @@ def _candidate(row: Any, names: Sequence[str]) -> Candidate:
         occurred_at=row["occurred_at"],
         content_sha=row["content_sha"],
         identifiers=frozenset(row["held"]),
-        frequencies=tuple(row["frequencies"]),
+        frequencies=frequencies,
         quoted=tuple(row["quoted"]),
         length=row["length"],
         cosine=row["cosine"],
         extra_cosine=row["extra_cosine"],
         seed_rank=row["seed_rank"],
+        fields=fields,
+        title=row["title"],
+        path=row["path"],
+        title_lexemes=tuple(row["title_lexemes"] or ()),
     )
 
 

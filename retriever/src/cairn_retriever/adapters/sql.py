@@ -17,7 +17,7 @@ from typing import Any
 
 from cairn_retriever.adapters.scope import Half, Scope, half
 from cairn_retriever.model import Lexicon, Phrase, Vector, WordChoice
-from cairn_retriever.policy import LexicalPolicy, RetrievalPolicy
+from cairn_retriever.policy import CandidatePolicy, LexicalPolicy, RetrievalPolicy
 from cairn_retriever.ports import Hints, QueryVectors
 
 CHUNKS = "chunks c JOIN documents d USING (document_id)"
@@ -198,22 +198,24 @@ def candidates(
     vectors: QueryVectors | None,
     *,
     table: str | None,
-    lexical: LexicalPolicy,
-    phrases: Sequence[Phrase] = (),
+    policy: RetrievalPolicy,
+    whole: Half,
+    without: Sequence[str] = (),
     asked: bool = False,
 ) -> Statement:
     """The chunks that `proposals` give, each once, with every score filled in.
 
-    `sources` are positions in `proposals`. The tsvector is concatenated with nothing so that it is read once, not once
-    for each lexeme. With `asked`, which needs vectors, the nearest question made of a step counts as a refined query
+    Of runbooks, all chunks of the pages that the proposals speak for most, by the sum of their reciprocal places: what
+    a page says is judged whole. `sources` are positions in `proposals`. The tsvector is concatenated with nothing so
+    that it is read once, not once for each lexeme. With `asked`, which needs vectors, the nearest question made of a step counts as a refined query
     does.
     """
     args: list[Any] = [
         [quote_lexeme(one) for one in hints.lexemes],
-        field_weights(lexical),
+        FIELDS,
         list(hints.identifiers),
         " & ".join(quote_lexeme(one) for one in hints.together) or None,
-        [quote_phrase(one) for one in phrases],
+        [quote_phrase(one) for one in hints.phrases] if whole == "runbooks" else [],
     ]
     cosine = extra = "NULL::float8"
     join = first = ""
@@ -230,27 +232,53 @@ def candidates(
             join += " LEFT JOIN asked ON asked.step_id = flat.step_id"
             extra = f"greatest({extra}, asked.cosine)"
     union = " UNION ALL ".join(
-        f"SELECT {place} AS source, p{place}.chunk_id FROM ({_renumbered(proposal, args)}) AS p{place}"
+        f"SELECT {place} AS source, row_number() OVER () AS place, p{place}.chunk_id"
+        f" FROM ({_renumbered(proposal, args)}) AS p{place}"
         for place, proposal in enumerate(proposals)
     )
+    titles = "NULL::text[]"
+    chosen = "SELECT chunk_id, array_agg(source) AS sources FROM found GROUP BY chunk_id"
+    if whole == "runbooks":
+        titles = (
+            "CASE WHEN row_number() OVER (PARTITION BY flat.document_id ORDER BY s.step_number, flat.ordinal) = 1"
+            " THEN tsvector_to_array(ts_filter(flat.tsv, '{a}')) END"
+        )
+        args.append(list(without))
+        chosen = _pages(policy.candidates, f"${len(args)}")
     return Statement(
-        f"WITH {first}proposed AS MATERIALIZED ("
-        f"SELECT chunk_id, array_agg(source) AS sources FROM ({union}) AS all_of_them GROUP BY chunk_id)"
-        ", flat AS MATERIALIZED ("
+        f"WITH {first}found AS MATERIALIZED ({union}), proposed AS MATERIALIZED ({chosen}), flat AS MATERIALIZED ("
         "SELECT proposed.sources, c.chunk_id, c.step_id, c.document_id, c.kind, c.ordinal, c.occurred_at,"
         " c.tsv || ''::tsvector AS tsv FROM proposed JOIN chunks c USING (chunk_id)"
         ") SELECT flat.sources, flat.chunk_id, flat.step_id, flat.document_id, flat.kind, flat.ordinal,"
         " flat.occurred_at, s.step_number, s.section, s.content_sha, length(flat.tsv) AS length,"
         " ARRAY(SELECT one FROM unnest(s.identifiers) AS one WHERE one = ANY($3::text[])) AS held,"
-        f" ARRAY(SELECT {greatest_weight(lexical)}::real * ts_rank_cd($2::real[], flat.tsv, lexeme)"
-        " FROM unnest($1::text[]::tsquery[]) AS lexeme)"
-        " AS frequencies,"
+        " ARRAY(SELECT ts_rank_cd($2::real[], flat.tsv, lexeme) FROM unnest($1::text[]::tsquery[]) AS lexeme)"
+        " AS fields,"
         " ARRAY(SELECT place - 1 FROM unnest($5::text[]::tsquery[]) WITH ORDINALITY AS one(phrase, place)"
         " WHERE flat.tsv @@ phrase) AS quoted,"
         " coalesce(ts_rank_cd(flat.tsv, $4::text::tsquery), 0) AS seed_rank,"
-        f" {cosine} AS cosine, {extra} AS extra_cosine"
-        f" FROM flat JOIN steps s USING (step_id){join} ORDER BY flat.chunk_id",
+        f" {cosine} AS cosine, {extra} AS extra_cosine, d.title, d.path, {titles} AS title_lexemes"
+        f" FROM flat JOIN steps s USING (step_id) JOIN documents d ON d.document_id = flat.document_id{join}"
+        " ORDER BY flat.chunk_id",
         args,
+    )
+
+
+def _pages(limits: CandidatePolicy, without: str) -> str:
+    """All chunks of the best pages; of a page of very many, its first ones and those that were found."""
+    return (
+        "SELECT chunk_id, array_agg(source) FILTER (WHERE source IS NOT NULL) AS sources FROM ("
+        "SELECT member.chunk_id, found.source FROM ("
+        " SELECT document_id FROM ("
+        f" SELECT c.document_id, found.source, max(1.0 / ({limits.page_rank} + found.place)) AS share"
+        " FROM found JOIN chunks c USING (chunk_id) GROUP BY c.document_id, found.source"
+        f") AS of_source GROUP BY document_id ORDER BY sum(share) DESC, document_id LIMIT {limits.pages}"
+        ") AS page CROSS JOIN LATERAL ("
+        " (SELECT c.chunk_id FROM chunks c JOIN steps s USING (step_id)"
+        f" WHERE c.document_id = page.document_id AND s.content_sha <> ALL({without}::text[])"
+        f" ORDER BY s.step_number, c.ordinal LIMIT {limits.page_chunks})"
+        " UNION SELECT c.chunk_id FROM found JOIN chunks c USING (chunk_id) WHERE c.document_id = page.document_id"
+        ") AS member LEFT JOIN found USING (chunk_id)) AS every GROUP BY chunk_id"
     )
 
 
@@ -286,6 +314,11 @@ JOIN steps s ON s.step_id = wanted.step_id
 JOIN documents d ON d.document_id = s.document_id
 LEFT JOIN document_parts p ON p.document_id = s.document_id AND p.part = s.part
 """
+
+
+FIELDS = [1.0 / (1 << 16), 1.0 / (1 << 16), 1.0 / (1 << 8), 1.0]
+"""`{D, C, B, A}`: ts_rank_cd of one lexeme is the sum of the weights of its occurrences, so that with these it tells
+how many there are in the text, in headings and in the title, in one number (exact in 24 bits)."""
 
 
 def quote_lexeme(lexeme: str) -> str:
