@@ -77,7 +77,7 @@ class PageTable:
     documents: Sequence[uuid.UUID]
     values: Array
     unknown: float
-    """Share, by rarity, of the question's words that no page has."""
+    """Share, by rarity, of the question's words that no page has; of typing errors a part."""
 
 
 TITLE, SECTION = 1 << 16, 1 << 8
@@ -105,8 +105,9 @@ def page_table(candidates: Sequence[Candidate], asked: Asked, policy: LexicalPol
     columns["length"] = np.log1p(sizes)
 
     weights = np.array([one.runbook_idf for one in asked.lexemes])
+    whole_words = np.array([one.runbook_idf / one.likeness for one in asked.lexemes])
     known = np.array([bool(asked.runbooks.frequency(one.lexeme)) for one in asked.lexemes], dtype=bool)
-    total = float(weights.sum()) or 1.0
+    total = float(whole_words.sum()) or 1.0
     heard = float(weights[known].sum()) or 1.0
     encoded = np.array([one.fields for one in rows], dtype=np.int64).reshape(len(rows), len(asked.lexemes))
     titled, headed, said = encoded // TITLE, encoded // SECTION % SECTION, encoded % SECTION

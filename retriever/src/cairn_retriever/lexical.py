@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from cairn_retriever.model import RUNBOOK, Candidate, Lexicon, Phrase, Prepared, Tells, WeightedLexeme, WordChoice
@@ -51,12 +51,27 @@ def weigh(prepared: Prepared, runbooks: Lexicon, events: Lexicon, limit: int) ->
         )
         for lexeme in dict.fromkeys([*prepared.lexemes, *meanings, *products])
     ]
+    said |= {one.lexeme for one in weighted}
+    corrected = [_corrected(one, runbooks, events) for one in weighted]
+    weighted = [one for one in corrected if one.likeness == 1.0 or one.lexeme not in said]
 
     def order(one: WeightedLexeme) -> tuple[bool, bool, float, str]:
         unknown = not (runbooks.frequency(one.lexeme) or events.frequency(one.lexeme))
         return one.lexeme not in products, unknown, -max(one.runbook_idf, one.event_idf), one.lexeme
 
     return sorted(weighted, key=order)[:limit]
+
+
+def _corrected(one: WeightedLexeme, runbooks: Lexicon, events: Lexicon) -> WeightedLexeme:
+    """`one`, or where nothing has it the word that it is probably a typing error of, which weighs as much less."""
+    if runbooks.spelling is None or runbooks.frequency(one.lexeme) or events.frequency(one.lexeme):
+        return one
+    near = runbooks.spelling.nearest(one.lexeme)
+    if near is None:
+        return one
+    lexeme, likeness = near
+    rarity = likeness * idf(runbooks.chunks, runbooks.frequency(lexeme))
+    return replace(one, lexeme=lexeme, likeness=likeness, runbook_idf=rarity)
 
 
 def _tells(lexeme: str, prepared: Prepared) -> Tells:

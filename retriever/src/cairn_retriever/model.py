@@ -12,6 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from cairn_retriever.spelling import Spelling
+
 Vector = npt.NDArray[np.float32]
 
 RUNBOOK = "runbook"
@@ -95,6 +97,8 @@ class Lexicon:
     chunks: int
     average_length: float
     frequencies: Mapping[str, int]
+    spelling: Spelling | None = None
+    """Of the same words, where typing errors are read as one of them."""
 
     def frequency(self, lexeme: str) -> int:
         """Chunks that hold `lexeme`."""
@@ -122,6 +126,8 @@ class WeightedLexeme:
     tells: Tells
     runbook_idf: float
     event_idf: float
+    likeness: float = 1.0
+    """Below 1 for a word that a typing error is read as: how alike they are, by which its rarity was multiplied."""
 
     def idf(self, kind: str) -> float:
         return self.runbook_idf if kind == RUNBOOK else self.event_idf

@@ -18,11 +18,11 @@ class CandidatePolicy:
     events: int = 30
     """Chunks of one source; twice the number of results where that is more."""
     routed: int = 100
-    pages: int = 24
+    pages: int = 32
     """Runbooks that are judged by all that they say."""
     page_chunks: int = 60
     """Chunks of one page that are read, beside those that were found."""
-    page_rank: int = 20
+    page_rank: int = 1
     """What is added to a place before its reciprocal counts for a page."""
     ef_search: int = 64
     max_scan_tuples: int = 20_000

@@ -21,7 +21,7 @@ SEED = 20261201
 MOST_HOLDERS = 5
 """A sentence that more pages hold than this is nobody's."""
 
-EACH = 3
+EACH = 2
 """Questions of one page, of as many kinds."""
 
 Neighbours = Callable[[str], Sequence[str]]

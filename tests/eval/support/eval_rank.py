@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from eval_evidence import Evidence
 from eval_made import Made
-from scipy.optimize import minimize
-
 from cairn_retriever.features import FEATURES, Asked, page_table
 from cairn_retriever.lexical import idf
 from cairn_retriever.policy import LexicalPolicy
 
 Array = npt.NDArray[np.float64]
 
+ROUNDS = 50
 PENALTY = 1.0
 """Of the squared weights of standardised features, beside the likelihood of thousands of questions: keeps it finite."""
 
@@ -61,7 +60,7 @@ def _asked(found: Evidence, lost: Sequence[object]) -> Asked:
             runbooks, chunks=runbooks.chunks - len(lost), frequencies=ChainMap(fewer, runbooks.frequencies)
         )
         lexemes = [
-            replace(one, runbook_idf=idf(runbooks.chunks, fewer[one.lexeme]) if one.runbook_idf else 0.0)
+            replace(one, runbook_idf=one.likeness * idf(runbooks.chunks, fewer[one.lexeme]) if one.runbook_idf else 0.0)
             for one in lexemes
         ]
     total = max(read.prepared.state.chunks, 1)
@@ -82,7 +81,7 @@ class Weights:
 
 
 def fit(tables: Sequence[Table], names: Sequence[str] = FEATURES, penalty: float = PENALTY) -> Weights:
-    """The weights that make the right pages most likely."""
+    """The weights that make the right pages most likely, by Newton's method."""
     useful = [one for one in tables if one.right.any() and not one.right.all()]
     columns = [FEATURES.index(name) for name in names]
     values = np.concatenate([one.values[:, columns] for one in useful])
@@ -93,19 +92,21 @@ def fit(tables: Sequence[Table], names: Sequence[str] = FEATURES, penalty: float
     scale = values.std(axis=0) + 1e-9
     standard = values / scale
 
-    def loss(weights: Array) -> tuple[float, Array]:
+    weights = np.zeros(len(names))
+    for _ in range(ROUNDS):
         scores = standard @ weights
         scores -= np.maximum.reduceat(scores, starts)[group]
         odds = np.exp(scores)
-        total = np.add.reduceat(odds, starts)
-        good = np.add.reduceat(odds * right, starts) + 1e-300
-        gradient = (odds / total[group] - odds * right / good[group]) @ standard
-        return float(
-            (np.log(total) - np.log(good)).sum() + 0.5 * penalty * weights @ weights
-        ), gradient + penalty * weights
-
-    found = minimize(loss, np.zeros(len(names)), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return Weights(tuple(names), found.x / scale)
+        share = odds / np.add.reduceat(odds, starts)[group]
+        good = odds * right / (np.add.reduceat(odds * right, starts) + 1e-300)[group]
+        gradient = (good - share) @ standard - penalty * weights
+        means = np.add.reduceat(share[:, None] * standard, starts)
+        curvature = (standard * share[:, None]).T @ standard - means.T @ means + penalty * np.eye(len(names))
+        step = np.linalg.solve(curvature, gradient)
+        weights += step * min(1.0, 2.0 / (np.abs(step).max() + 1e-9))
+        if np.abs(step).max() < 1e-4:
+            break
+    return Weights(tuple(names), weights / scale)
 
 
 def place(scores: Array, right: npt.NDArray[np.bool_]) -> int:

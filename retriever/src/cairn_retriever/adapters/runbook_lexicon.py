@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.model import Lexicon
+from cairn_retriever.spelling import Spelling
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError
 from cairn_shared.logging import get_logger
@@ -81,7 +82,8 @@ class RunbookLexicon:
         except Exception as exc:
             raise translate(exc) from exc
         assert size is not None
-        lexicon = Lexicon(size["chunks"], float(size["average"]), {row["word"]: row["ndoc"] for row in rows})
+        words = {row["word"]: row["ndoc"] for row in rows}
+        lexicon = Lexicon(size["chunks"], float(size["average"]), words, Spelling(words))
         ended = self._clock.monotonic()
         self._metrics.lexicon_seconds.observe(ended - started)
         self._known = Reading(epoch, ended, lexicon)
