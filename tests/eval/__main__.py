@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 import eval_answers_report
 import eval_judge
 import eval_judge_run
+import eval_left_out
 import eval_report
 import eval_suite
 from eval_sets import CHECKOUT
@@ -38,6 +39,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--plans", action="store_true", help="only measure what is told of plans of models (no servers)"
     )
+    parser.add_argument(
+        "--left-out",
+        action="store_true",
+        help="only measure the order of pages on each public corpus, fitted without it",
+    )
+    parser.add_argument("--fit", action="store_true", help="with --left-out: also fit the model that is shipped")
     parser.add_argument("--check", action="store_true", help="end with 1 when a target is missed")
     parser.add_argument("--json", action="store_true", help="print the results as JSON instead of tables")
     parser.add_argument(
@@ -53,6 +60,9 @@ def main() -> int:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     if options.judge is not None:
         return judge(console, options.out, options.judge, stamp, as_json=options.json)
+    if options.left_out or options.fit:
+        asyncio.run(eval_left_out.run(console, options.out, write=options.fit))
+        return 0
     missed = eval_answers_report.run(console, options.out)
     kept = eval_answers_report.FILE
     if not options.plans:

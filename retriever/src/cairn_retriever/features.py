@@ -55,8 +55,8 @@ identifiers: share, by rarity, of the query's identifiers
 length: logarithm of its number of chunks; late: of the place of the nearest step
 """
 
-WORDS_ONLY = tuple(one for one in FEATURES if not one.startswith("cosine") and one != "late")
-MEANING_ONLY = tuple(one for one in FEATURES if one.startswith("cosine")) + ("length", "late")
+EITHER_WAY = frozenset({"length", "late"})
+"""Features that may speak for a page or against it; more of any other never takes a page down."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def page_table(candidates: Sequence[Candidate], asked: Asked, policy: LexicalPol
     sizes = np.diff([*starts, len(rows)]).astype(np.float64)
     columns: dict[str, Array] = {}
 
-    cosines = np.array([-1.0 if one.cosine is None else one.cosine for one in rows])
+    cosines = np.array([_cosine(one) for one in rows])
     ranked = np.lexsort((-cosines, pages))
     columns["cosine"] = np.maximum.reduceat(cosines, starts)
     columns["cosine_mean"] = np.array(
@@ -104,12 +104,18 @@ def page_table(candidates: Sequence[Candidate], asked: Asked, policy: LexicalPol
     columns["late"] = np.log1p([rows[ranked[start]].step_number for start in starts])
     columns["length"] = np.log1p(sizes)
 
-    weights = np.array([one.runbook_idf for one in asked.lexemes])
-    whole_words = np.array([one.runbook_idf / one.likeness for one in asked.lexemes])
-    known = np.array([bool(asked.runbooks.frequency(one.lexeme)) for one in asked.lexemes], dtype=bool)
+    groups = _meanings(asked.lexemes)
+    weights = np.array([max(asked.lexemes[place].runbook_idf for place in group) for group in groups])
+    whole_words = weights / np.array([asked.lexemes[group[0]].likeness for group in groups])
+    known = np.array(
+        [any(asked.runbooks.frequency(asked.lexemes[place].lexeme) for place in group) for group in groups], dtype=bool
+    )
     total = float(whole_words.sum()) or 1.0
     heard = float(weights[known].sum()) or 1.0
-    encoded = np.array([one.fields for one in rows], dtype=np.int64).reshape(len(rows), len(asked.lexemes))
+    each = np.array([one.fields for one in rows], dtype=np.int64).reshape(len(rows), len(asked.lexemes))
+    encoded = (
+        np.array([each[:, group].sum(axis=1) for group in groups], dtype=np.int64).reshape(len(groups), len(rows)).T
+    )
     titled, headed, said = encoded // TITLE, encoded // SECTION % SECTION, encoded % SECTION
     every = titled + headed + said
     lengths = np.array([one.length for one in rows]) / (asked.runbooks.average_length or 1.0)
@@ -144,6 +150,23 @@ def page_table(candidates: Sequence[Candidate], asked: Asked, policy: LexicalPol
         columns[f"{name}_place"] = 1.0 / (1.0 + (of[None, :] > of[:, None]).sum(axis=1))
     values = np.stack([columns[name] for name in FEATURES], axis=1) if rows else np.zeros((0, len(FEATURES)))
     return PageTable(documents, values, 1.0 - float(weights[known].sum()) / total)
+
+
+def _meanings(lexemes: Sequence[WeightedLexeme]) -> list[list[int]]:
+    """Places of the lexemes of each meaning: spellings of one thing count once."""
+    places: dict[str, list[int]] = {}
+    for place, one in enumerate(lexemes):
+        if one.runbook_idf > 0.0:
+            places.setdefault(one.meaning, []).append(place)
+    return list(places.values())
+
+
+def _cosine(candidate: Candidate) -> float:
+    """The better of the query's and the refined query's; the least that there is without vectors."""
+    return max(
+        -1.0 if candidate.cosine is None else candidate.cosine,
+        -1.0 if candidate.extra_cosine is None else candidate.extra_cosine,
+    )
 
 
 def _title_asked(row: Candidate, asked: Asked) -> float:
@@ -181,33 +204,3 @@ def _quoted(rows: Sequence[Candidate], starts: npt.NDArray[np.intp], asked: Aske
             holders[phrase] = holders.get(phrase, 0) + 1
     shares = [sum(asked.phrases[phrase].rarity / holders[phrase] for phrase in own) for own in held]
     return np.array(shares, dtype=np.float64) / total if total else np.zeros(len(starts))
-
-
-STEP_FEATURES = ("cosine", "words", "coverage", "section", "quoted", "identifiers", "late")
-"""Of a step, its best chunk's: as above. `late`: logarithm of its number in the page."""
-
-
-def step_values(chunks: Sequence[Candidate], asked: Asked, policy: LexicalPolicy) -> Array:
-    """A row for each chunk, with one number for each of `STEP_FEATURES`."""
-    weights = np.array([one.runbook_idf for one in asked.lexemes])
-    total = float(weights.sum()) or 1.0
-    encoded = np.array([one.fields for one in chunks], dtype=np.int64).reshape(len(chunks), len(asked.lexemes))
-    headed = encoded // SECTION % SECTION
-    every = headed + encoded % SECTION
-    lengths = np.array([one.length for one in chunks]) / (asked.runbooks.average_length or 1.0)
-    saturation = policy.k1 * (1.0 - policy.b + policy.b * lengths)
-    most_quoted = sum(phrase.rarity for phrase in asked.phrases) or 1.0
-    most_named = sum(asked.identifier_weights.values()) or 1.0
-    return np.stack(
-        [
-            np.array([-1.0 if one.cosine is None else one.cosine for one in chunks]),
-            (every / (every + saturation[:, None])) @ weights / total,
-            (every > 0) @ weights / total,
-            (headed > 0) @ weights / total,
-            np.array([sum(asked.phrases[phrase].rarity for phrase in one.quoted) for one in chunks]) / most_quoted,
-            np.array([sum(asked.identifier_weights.get(name, 0.0) for name in one.identifiers) for one in chunks])
-            / most_named,
-            np.log1p([one.step_number for one in chunks]),
-        ],
-        axis=1,
-    )

@@ -64,7 +64,7 @@ def weigh(prepared: Prepared, runbooks: Lexicon, events: Lexicon, limit: int) ->
 
 def _corrected(one: WeightedLexeme, runbooks: Lexicon, events: Lexicon) -> WeightedLexeme:
     """`one`, or where nothing has it the word that it is probably a typing error of, which weighs as much less."""
-    if runbooks.spelling is None or runbooks.frequency(one.lexeme) or events.frequency(one.lexeme):
+    if not one.asked or runbooks.spelling is None or runbooks.frequency(one.lexeme) or events.frequency(one.lexeme):
         return one
     near = runbooks.spelling.nearest(one.lexeme)
     if near is None:

@@ -1,4 +1,4 @@
-"""The fitted model of runbooks: which page, which of its steps, and whether there is an answer at all.
+"""The fitted order of runbooks: what each feature of a page weighs.
 
 `page_model.json` is written by the evaluation (`make eval ARGS=--fit`), which says how it is fitted and judged. What is
 left to do here is a sum of products.
@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
 from cairn_retriever.features import Array
 
 VERSION = 1
-"""Of the features' meaning: a model of another version is refused."""
+"""Of what the features mean: a model of another version is refused."""
 
 
 @dataclass(frozen=True)
@@ -26,31 +25,18 @@ class Linear:
     """A weighted sum of named features."""
 
     weights: Mapping[str, float]
-    intercept: float = 0.0
 
     def of(self, names: Sequence[str], values: Array) -> Array:
         """The sums for the rows of `values`, whose columns are `names`."""
-        return values @ np.array([self.weights.get(name, 0.0) for name in names]) + self.intercept
-
-
-@dataclass(frozen=True)
-class Variant:
-    """The model for what there is to go by: words and vectors, or one of them."""
-
-    pages: Linear
-    steps: Linear
-    gate: Linear
-    threshold: float
-    """Log odds from which there is an answer."""
+        sums: Array = values @ np.array([self.weights.get(name, 0.0) for name in names])
+        return sums
 
 
 @dataclass(frozen=True)
 class PageModel:
-    """All variants, by the mode of the search."""
+    """What pages are ranked by, for each mode of a search; `keyword` also where no vectors are to be had."""
 
-    variants: Mapping[str, Variant]
-    fitted: Mapping[str, Any]
-    """What it was fitted on, for people."""
+    pages: Mapping[str, Linear]
 
 
 def read_model(content: str) -> PageModel:
@@ -62,18 +48,7 @@ def read_model(content: str) -> PageModel:
     stored = json.loads(content)
     if stored["version"] != VERSION:
         raise ValueError(f"the page model has version {stored['version']}, wanted is {VERSION}")
-    return PageModel(
-        {
-            mode: Variant(
-                Linear(one["pages"]),
-                Linear(one["steps"]),
-                Linear(one["gate"], one["intercept"]),
-                one["threshold"],
-            )
-            for mode, one in stored["variants"].items()
-        },
-        stored["fitted"],
-    )
+    return PageModel({mode: Linear(weights) for mode, weights in stored["pages"].items()})
 
 
 @cache

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cairn_retriever import fusion as fusions
+from cairn_retriever.features import Asked
 from cairn_retriever.lexical import Bm25
 from cairn_retriever.model import RUNBOOK, Candidate, Evidence, Ranked, Ranking, Scored
+from cairn_retriever.pages import dealt_anew, quoted_runs
 from cairn_retriever.places import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME, Half, Step, fold, share_out, spread
 from cairn_retriever.policy import DecayPolicy, GatePolicy, RankingPolicy, RetrievalPolicy
 from cairn_shared.api.search import Fusion, Mode
@@ -37,6 +39,13 @@ class Question:
     """Lexemes of the products that the query names."""
     ignore_age: bool
     """The request restricts the time itself."""
+    asked: Asked | None = None
+    """The words of the request; None: runbooks are ranked by the chosen formula, not by the fitted model."""
+
+    @property
+    def learned(self) -> bool:
+        """Whether the order of runbooks is the fitted model's."""
+        return self.asked is not None and self.fusion == "learned"
 
 
 Prefer = Callable[[Evidence | None, Evidence | None], Half | None]
@@ -56,7 +65,7 @@ def rank(
     prefer: Prefer = no_preference,
 ) -> Ranking:
     """Steps in order, at most `question.k`, duplicates folded, and what speaks for there being an answer among them."""
-    quoted = _quoted(candidates, question, policy.ranking)
+    quoted = quoted_runs(candidates, question.rarities, policy.ranking)
     runbooks, events = _ordered(candidates, question, quoted, bm25, policy)
     judged = runbooks, events
     if any(one.extra_cosine is not None for one in candidates):
@@ -78,27 +87,12 @@ def _ordered(
 ) -> tuple[list[Step], list[Step]]:
     """The steps of runbooks and those of events, each in order."""
     steps = _by_step(_score(candidates, question, bm25, policy), question, policy)
-    _credit_quotes(steps, quoted, policy.ranking)
+    if not question.learned:
+        _credit_quotes(steps, quoted, policy.ranking)
     steps.sort(key=_order)
     steps = fold(steps)
     runbooks = spread([step for step in steps if step.is_runbook], policy.ranking)
     return runbooks, [step for step in steps if not step.is_runbook]
-
-
-def _quoted(candidates: Sequence[Candidate], question: Question, policy: RankingPolicy) -> dict[uuid.UUID, float]:
-    """Runbooks that hold phrases of the query which few runbooks hold, with the rarity of the longest run of such."""
-    holders: dict[int, set[uuid.UUID]] = {}
-    for one in candidates:
-        for phrase in one.quoted:
-            holders.setdefault(phrase, set()).add(one.document_id)
-    greatest: dict[uuid.UUID, float] = {}
-    runs: dict[uuid.UUID, float] = {}
-    for phrase in sorted(holders):
-        before = holders.get(phrase - 1, set())
-        for document in holders[phrase] if len(holders[phrase]) <= policy.quoting_documents else ():
-            runs[document] = (runs.get(document, 0.0) if document in before else 0.0) + question.rarities[phrase]
-            greatest[document] = max(greatest.get(document, 0.0), runs[document])
-    return greatest
 
 
 def _credit_quotes(steps: Sequence[Step], quoted: Mapping[uuid.UUID, float], policy: RankingPolicy) -> None:
@@ -240,6 +234,9 @@ def _relate(
         of_document = dict(zip(order, _fused(cosines, words, question, policy), strict=True))
     else:
         of_document = {one: documents[one].best_chunk for one in order}
+    if question.asked is not None and question.learned:
+        candidates = [one.candidate for step in steps for one in step.chunks]
+        of_document |= dealt_anew(candidates, of_document, question.mode, question.asked, policy.lexical)
     for step in steps:
         step.own = _own(step, policy.ranking)
         document = documents[step.document_id]
@@ -269,7 +266,7 @@ def _finish(step: Step, document: _Document, question: Question, policy: Retriev
         step.held = step.best.candidate.identifiers.union(*(one.candidate.identifiers for one in step.chunks))
     step.tier = _tier(step, document, question)
     step.score = step.relevance
-    if question.identifier_weights and not prototype:
+    if question.identifier_weights and not prototype and not (step.is_runbook and question.learned):
         bonus = policy.ranking.identifier_bonus
         step.score = (1.0 - bonus) * step.score + bonus * _identifier_share(step.held, question)
     if not step.is_runbook:

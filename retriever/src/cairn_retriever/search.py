@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from cairn_retriever import gate
+from cairn_retriever.features import Asked
 from cairn_retriever.lexical import Bm25, idf, is_code, phrases, selecting, weigh
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.model import (
@@ -179,17 +180,19 @@ class Searcher:
 
     def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read, prefer: Prefer) -> Ranking:
         total = max(read.prepared.state.chunks, 1)
+        weights = {one: idf(total, n) for one, n in read.prepared.identifier_documents.items()}
         question = Question(
             mode=request.mode,
             fusion=request.fusion,
             k=request.k,
             now=self._clock.now(),
             naming=read.naming,
-            identifier_weights={one: idf(total, n) for one, n in read.prepared.identifier_documents.items()},
+            identifier_weights=weights,
             routed=frozenset(route.document_id for route in read.prepared.routes),
             rarities=[phrase.rarity for phrase in read.phrases],
             products=frozenset(lexeme for names in read.prepared.products for lexeme in names),
             ignore_age=request.filters.since is not None or request.filters.until is not None,
+            asked=Asked(read.query.embed_text, read.lexemes, read.runbooks, read.phrases, weights),
         )
         return rank(candidates, question, self._bm25(read), self._policy, prefer)
 

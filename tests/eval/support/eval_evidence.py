@@ -22,6 +22,7 @@ from cairn_retriever.adapters.read_transaction import leave_clean
 from cairn_retriever.metrics import Metrics
 from cairn_retriever.model import RUNBOOK, Candidate, CorpusState, Lexicon, Ranking
 from cairn_retriever.policy import RetrievalPolicy
+from cairn_retriever.ranking import Prefer
 from cairn_retriever.search import Read, Searcher
 from cairn_shared.api.search import SearchFilters, SearchRequest
 from cairn_shared.clock import SystemClock
@@ -44,9 +45,9 @@ class Recorder(Searcher):
 
     last: tuple[Sequence[Candidate], Read]
 
-    def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read) -> Ranking:
+    def _rank(self, candidates: Sequence[Candidate], request: SearchRequest, read: Read, prefer: Prefer) -> Ranking:
         self.last = (candidates, read)
-        return super()._rank(candidates, request, read)
+        return super()._rank(candidates, request, read, prefer)
 
 
 class Kept:
@@ -62,7 +63,7 @@ class Kept:
         row = self._file.execute("SELECT found FROM evidence WHERE key = ?", (self._key(question),)).fetchone()
         if row is None:
             return None
-        read, candidates = pickle.loads(zlib.decompress(row[0]))  # noqa: S301 - written by ourselves
+        read, candidates = pickle.loads(zlib.decompress(row[0]))
         return Evidence(question, read, candidates)
 
     def put(self, found: Evidence) -> None:

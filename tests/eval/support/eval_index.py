@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
+import httpx
 from eval_sets import DEMO, IdentifierDocument
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
@@ -78,12 +79,12 @@ def read_runbooks(root: Path, *, source: str, prefix: str) -> Iterator[Runbook]:
             continue  # pages without content
 
 
-def runbook_events(runbooks: Iterable[Runbook]) -> list[Event]:
-    """The events that put `runbooks` into the index."""
+def runbook_events(runbooks: Iterable[Runbook], *, of_corpus: bool = False) -> list[Event]:
+    """The events that put `runbooks` into the index; with `of_corpus` each under the source it names, to filter by."""
     return [
         make_event(
             "runbook.upserted",
-            source="runbooks",
+            source=book.source if of_corpus else "runbooks",
             source_id=f"{book.id}@1",
             subject=book.id,
             version=1,
@@ -120,10 +121,13 @@ async def build(servers: Servers, name: str, events: Sequence[Event]) -> str:
     return dsn
 
 
-async def index_events(dsn: str, embedder: str, events: Sequence[Event]) -> None:
-    """Index `events` in a migrated database, as the ingest consumer does."""
+async def index_events(
+    dsn: str, embedder: str, events: Sequence[Event], client: httpx.AsyncClient | None = None
+) -> None:
+    """Index `events` in a migrated database, as the ingest consumer does; `client` stands for the embedder's own."""
     settings = PostgresSettings(pg_dsn=SecretStr(dsn), pg_pool_min=0, pg_command_timeout=120)
-    async with open_pool(settings, "eval") as pool, open_client(embedder, 120) as http:
+    async with open_pool(settings, "eval") as pool, open_client(embedder, 120) as direct:
+        http = client or direct
         index = IndexDocuments(
             PostgresDocumentStore(pool),
             Embedders(PostgresSpaces(pool), [http_endpoint(http)], SystemClock()),

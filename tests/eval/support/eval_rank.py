@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from eval_evidence import Evidence
 from eval_made import Made
-from cairn_retriever.features import FEATURES, Asked, page_table
+
+from cairn_retriever.features import EITHER_WAY, FEATURES, Asked, page_table
 from cairn_retriever.lexical import idf
 from cairn_retriever.policy import LexicalPolicy
 
@@ -50,7 +51,7 @@ def table(found: Evidence, keys: dict[str, str], gone: frozenset[str] = frozense
 def _asked(found: Evidence, lost: Sequence[object]) -> Asked:
     read = found.read
     runbooks = read.runbooks
-    lexemes = [one if one.asked else replace(one, runbook_idf=0.0) for one in read.lexemes]
+    lexemes = list(read.lexemes)
     if lost:
         counts = (np.array([one.fields for one in lost]) > 0).sum(axis=0)  # type: ignore[attr-defined]
         fewer = {
@@ -65,7 +66,7 @@ def _asked(found: Evidence, lost: Sequence[object]) -> Asked:
         ]
     total = max(read.prepared.state.chunks, 1)
     weights = {one: idf(total, n) for one, n in read.prepared.identifier_documents.items()}
-    return Asked(found.question.text, lexemes, runbooks, read.phrases, weights)
+    return Asked(read.query.embed_text, lexemes, runbooks, read.phrases, weights)
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,24 @@ class Weights:
         return table.values[:, [FEATURES.index(name) for name in self.names]] @ self.values
 
 
-def fit(tables: Sequence[Table], names: Sequence[str] = FEATURES, penalty: float = PENALTY) -> Weights:
-    """The weights that make the right pages most likely, by Newton's method."""
+def fit(tables: Sequence[Table], names: Sequence[str] = FEATURES) -> Weights:
+    """The weights that make the right pages most likely, none of evidence negative.
+
+    What would speak against a page by being there is left out, the worst first, and the rest is fitted again: weights
+    of opposite signs on features that rise together fit these corpora, and surprise on one of three pages.
+    """
+    chosen = tuple(names)
+    while True:
+        found = _fit(tables, chosen)
+        against = [(value * scale, name) for name, value, scale in found if name not in EITHER_WAY and value < 0.0]
+        if not against:
+            return Weights(chosen, np.array([value for _, value, _ in found]))
+        worst = min(against)[1]
+        chosen = tuple(name for name in chosen if name != worst)
+
+
+def _fit(tables: Sequence[Table], names: Sequence[str], penalty: float = PENALTY) -> list[tuple[str, float, float]]:
+    """Names, weights and the spread of each feature, by Newton's method."""
     useful = [one for one in tables if one.right.any() and not one.right.all()]
     columns = [FEATURES.index(name) for name in names]
     values = np.concatenate([one.values[:, columns] for one in useful])
@@ -106,7 +123,7 @@ def fit(tables: Sequence[Table], names: Sequence[str] = FEATURES, penalty: float
         weights += step * min(1.0, 2.0 / (np.abs(step).max() + 1e-9))
         if np.abs(step).max() < 1e-4:
             break
-    return Weights(tuple(names), weights / scale)
+    return list(zip(names, (weights / scale).tolist(), scale.tolist(), strict=True))
 
 
 def place(scores: Array, right: npt.NDArray[np.bool_]) -> int:

@@ -29,7 +29,8 @@ class System:
 
 
 SYSTEMS = (
-    System("tm2c2"),
+    System("learned"),
+    System("tm2c2", {"fusion": "tm2c2"}),
     System("rrf", {"fusion": "rrf"}),
     System("seed", {"fusion": "seed"}),
     System("dense only", {"mode": "semantic"}),

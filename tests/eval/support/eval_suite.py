@@ -114,7 +114,7 @@ class Suite:
             with self._console.status(f"{name}: indexing {len(one.events)} documents"):
                 indexes[name] = indexes[same] if same else await build(servers, f"set_{number}", one.events)
             results["sets"][name], asked[name] = await self._systems(servers, name, one, indexes[name])
-        cases = await self._gate(servers, results, {name: one["tm2c2"] for name, one in asked.items()}, indexes)
+        cases = await self._gate(servers, results, {name: one["learned"] for name, one in asked.items()}, indexes)
         alone = [case for name in cases if name in asked for case in _cases(asked[name]["keyword only"], name)]
         self._gate_alone(results, alone)
         if ALERTS in indexes:
@@ -147,7 +147,7 @@ class Suite:
         answerable = sum(question.answer is not None for question in asked_of.questions)
         before = (self._before.get("sets") or {}).get(name)
         eval_report.show_set(self._console, f"{name} ({answerable} with an answer)", systems, before)
-        eval_report.show_kinds(self._console, f"{name}: tm2c2 by kind", systems["tm2c2"])
+        eval_report.show_kinds(self._console, f"{name}: learned, by kind", systems["learned"])
         return systems, found
 
     async def _gate(
@@ -249,7 +249,7 @@ def missed(results: eval_report.Results) -> list[str]:
     found = []
     for name, metric, target in TARGETS:
         systems = results["sets"].get(name)
-        if systems is not None and (value := systems["tm2c2"]["all"][metric].value) < target:
+        if systems is not None and (value := systems["learned"]["all"][metric].value) < target:
             found.append(f"{name}: {metric} {value:.3f}, wanted {target:.2f}")
     return found
 

@@ -30,9 +30,10 @@ async def neighbours(pages: Sequence[Page], http: httpx.AsyncClient) -> Neighbou
     counts = Counter(word for page in pages for word in set(re.findall(r"[a-z]{4,15}", page.text.casefold())))
     words = sorted(word for word, number in counts.items() if number >= PAGES)
     client = EmbedderClient(http)
-    rows = []
-    for start in range(0, len(words), 64):
-        rows.append((await client.embed(EmbedRequest(texts=words[start : start + 64], kind="query"))).vectors)
+    rows = [
+        (await client.embed(EmbedRequest(texts=words[start : start + 64], kind="query"))).vectors
+        for start in range(0, len(words), 64)
+    ]
     vectors = np.concatenate(rows)
     near: dict[str, list[str]] = {}
     for start in range(0, len(words), 1000):

@@ -207,8 +207,8 @@ def candidates(
 
     Of runbooks, all chunks of the pages that the proposals speak for most, by the sum of their reciprocal places: what
     a page says is judged whole. `sources` are positions in `proposals`. The tsvector is concatenated with nothing so
-    that it is read once, not once for each lexeme. With `asked`, which needs vectors, the nearest question made of a step counts as a refined query
-    does.
+    that it is read once, not once for each lexeme. With `asked`, which needs vectors, the nearest question made of a
+    step counts as a refined query does.
     """
     args: list[Any] = [
         [quote_lexeme(one) for one in hints.lexemes],

@@ -16,7 +16,7 @@ MAX_K = 100
 MAX_RUNBOOKS = 20
 
 Mode = Literal["hybrid", "semantic", "keyword"]
-Fusion = Literal["tm2c2", "rrf", "seed"]
+Fusion = Literal["learned", "tm2c2", "rrf", "seed"]
 
 
 class SearchFilters(BaseModel):
@@ -82,7 +82,7 @@ class SearchRequest(BaseModel):
     k: Annotated[int, Field(ge=1, le=MAX_K)] = 10
     filters: SearchFilters = SearchFilters()
     mode: Mode = "hybrid"
-    fusion: Fusion = "tm2c2"
+    fusion: Fusion = "learned"
     alert: AlertContext | None = None
     extra_query: Annotated[
         Annotated[str, Field(max_length=2000), WITHOUT_NUL] | None,

@@ -44,6 +44,7 @@ class Mode(StrEnum):
 class Fusion(StrEnum):
     """How to combine scores."""
 
+    LEARNED = "learned"
     TM2C2 = "tm2c2"
     RRF = "rrf"
     SEED = "seed"
