@@ -111,7 +111,15 @@ NO_WORDS = Lexicon(0, 0.0, {})
 async def _state(pool: Pool) -> CorpusState:
     row = await pool.fetchrow("SELECT epoch, fingerprint, chunks, average_length FROM corpus_state")
     assert row is not None
-    return CorpusState(*row, refreshed=True, thresholds={}, vectors=None)
+    return CorpusState(
+        epoch=row["epoch"],
+        fingerprint=row["fingerprint"],
+        chunks=row["chunks"],
+        average_length=row["average_length"],
+        refreshed=True,
+        thresholds={},
+        vectors=None,
+    )
 
 
 def _request(question: Made) -> SearchRequest:

@@ -57,9 +57,8 @@ def _asked(found: Evidence, lost: Sequence[object]) -> Asked:
         fewer = {
             one.lexeme: max(0, runbooks.frequency(one.lexeme) - int(n)) for one, n in zip(lexemes, counts, strict=True)
         }
-        runbooks = replace(
-            runbooks, chunks=runbooks.chunks - len(lost), frequencies=ChainMap(fewer, runbooks.frequencies)
-        )
+        frequencies = ChainMap(fewer, dict(runbooks.frequencies))
+        runbooks = replace(runbooks, chunks=runbooks.chunks - len(lost), frequencies=frequencies)
         lexemes = [
             replace(one, runbook_idf=one.likeness * idf(runbooks.chunks, fewer[one.lexeme]) if one.runbook_idf else 0.0)
             for one in lexemes
