@@ -94,6 +94,7 @@ def verdict(half: Evidence | None, names: Names, policy: GatePolicy, *, routed: 
         certain=sure,
         enough=sure or believed >= policy.threshold,
         cosine=half.cosine,
+        rivals=[] if sure else list(half.rivals),
     )
 
 

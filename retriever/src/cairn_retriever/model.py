@@ -228,6 +228,8 @@ class Evidence:
     document_id: uuid.UUID | None = None
     held: frozenset[str] = frozenset()
     """Identifiers of the query that it holds."""
+    rivals: tuple[uuid.UUID, ...] = ()
+    """Runbooks that the evidence does not tell apart, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,3 +239,5 @@ class Ranking:
     steps: list[Ranked]
     runbooks: Evidence | None
     events: Evidence | None
+    pages: Mapping[uuid.UUID, float] = field(default_factory=dict)
+    """What the fitted model makes of the runbooks found, as log odds."""

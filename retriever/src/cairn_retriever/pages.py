@@ -12,27 +12,27 @@ from cairn_retriever.policy import LexicalPolicy, RankingPolicy
 from cairn_shared.api.search import Mode
 
 
-def dealt_anew(
-    candidates: Sequence[Candidate],
-    relevance: Mapping[uuid.UUID, float],
-    mode: Mode,
-    asked: Asked,
-    lexical: LexicalPolicy,
+def page_scores(
+    candidates: Sequence[Candidate], mode: Mode, asked: Asked, lexical: LexicalPolicy
 ) -> dict[uuid.UUID, float]:
-    """The relevance of runbooks, dealt out anew in the order of the fitted model.
-
-    Its scores compare the pages of one question, the fused ones are on one scale with events: the page that the model
-    prefers takes the greatest of the runbooks' own.
-    """
+    """What the fitted model makes of each runbook among `candidates`, as log odds."""
     runbooks = [one for one in candidates if one.kind == RUNBOOK]
     if not runbooks:
         return {}
     usable = mode if any(one.cosine is not None for one in runbooks) else "keyword"
     table = page_table(runbooks, asked, lexical)
     scores = shipped_model().pages[usable].of(FEATURES, table.values)
-    order = sorted(zip(-scores, [one.bytes for one in table.documents], table.documents, strict=True))
-    dealt = sorted((relevance[one] for one in table.documents), reverse=True)
-    return {document: share for (_, _, document), share in zip(order, dealt, strict=True)}
+    return dict(zip(table.documents, map(float, scores), strict=True))
+
+
+def dealt_anew(scores: Mapping[uuid.UUID, float], relevance: Mapping[uuid.UUID, float]) -> dict[uuid.UUID, float]:
+    """The relevance of the runbooks that have a score, dealt out anew in the order of the scores.
+
+    Scores compare the pages of one question, relevance is on one scale with events: the page that the model prefers
+    takes the greatest of the runbooks' own.
+    """
+    order = sorted(scores, key=lambda document: (-scores[document], document.bytes))
+    return dict(zip(order, sorted((relevance[one] for one in order), reverse=True), strict=True))
 
 
 def quoted_runs(

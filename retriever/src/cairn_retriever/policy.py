@@ -161,6 +161,17 @@ class RankingPolicy:
 
 
 @dataclass(frozen=True)
+class ChoicePolicy:
+    """When several runbooks are offered instead of one (`docs/decisions/0016-a-choice-of-runbooks.md`)."""
+
+    likely: float = 0.5
+    """Probability of the first from which it is the answer: it is likelier than not."""
+    near: float = 0.5
+    """Probability of another, as a share of the first one's, from which the two are not told apart."""
+    most: int = 4
+
+
+@dataclass(frozen=True)
 class GatePolicy:
     """A logistic model of there being an answer, used where `corpus_state.thresholds` has none for the fingerprint.
 
@@ -192,4 +203,5 @@ class RetrievalPolicy:
     fusion: FusionPolicy = FusionPolicy()
     decay: DecayPolicy = DecayPolicy()
     ranking: RankingPolicy = RankingPolicy()
+    choice: ChoicePolicy = ChoicePolicy()
     gate: GatePolicy = GatePolicy()

@@ -12,9 +12,10 @@ from cairn_retriever import fusion as fusions
 from cairn_retriever.features import Asked
 from cairn_retriever.lexical import Bm25
 from cairn_retriever.model import RUNBOOK, Candidate, Evidence, Ranked, Ranking, Scored
-from cairn_retriever.pages import dealt_anew, quoted_runs
+from cairn_retriever.pages import dealt_anew, page_scores, quoted_runs
 from cairn_retriever.places import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME, Half, Step, fold, share_out, spread
 from cairn_retriever.policy import DecayPolicy, GatePolicy, RankingPolicy, RetrievalPolicy
+from cairn_retriever.rivals import rivals
 from cairn_shared.api.search import Fusion, Mode
 
 SECONDS_PER_DAY = 86_400.0
@@ -66,16 +67,28 @@ def rank(
 ) -> Ranking:
     """Steps in order, at most `question.k`, duplicates folded, and what speaks for there being an answer among them."""
     quoted = quoted_runs(candidates, question.rarities, policy.ranking)
-    runbooks, events = _ordered(candidates, question, quoted, bm25, policy)
-    judged = runbooks, events
+    found = judged = _ordered(candidates, question, quoted, bm25, policy)
     if any(one.extra_cosine is not None for one in candidates):
         # Whoever refines a query neither talks the gate into an answer nor out of one.
         unrefined = [replace(one, extra_cosine=None) for one in candidates]
         judged = _ordered(unrefined, question, quoted, bm25, policy)
-    of_runbooks, of_events = (_evidence(half, question, quoted, bm25, policy.gate) for half in judged)
+    of_runbooks = _evidence(judged.runbooks, question, quoted, bm25, policy.gate)
+    of_events = _evidence(judged.events, question, quoted, bm25, policy.gate)
+    if of_runbooks is not None and judged.runbooks[0].tier == TIER_PLAIN:
+        of_runbooks = replace(of_runbooks, rivals=rivals(judged.pages, policy.choice))
     first = prefer(of_runbooks, of_events)
-    steps = _present(share_out(runbooks, events, question.k, policy.ranking, first), question, bm25)
-    return Ranking(steps, of_runbooks, of_events)
+    steps = _present(share_out(found.runbooks, found.events, question.k, policy.ranking, first), question, bm25)
+    return Ranking(steps, of_runbooks, of_events, found.pages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """The steps of runbooks and those of events, each in order."""
+
+    runbooks: list[Step]
+    events: list[Step]
+    pages: Mapping[uuid.UUID, float]
+    """What the fitted model makes of the runbooks, as log odds; empty where another formula ranks."""
 
 
 def _ordered(
@@ -84,15 +97,17 @@ def _ordered(
     quoted: Mapping[uuid.UUID, float],
     bm25: Bm25,
     policy: RetrievalPolicy,
-) -> tuple[list[Step], list[Step]]:
-    """The steps of runbooks and those of events, each in order."""
-    steps = _by_step(_score(candidates, question, bm25, policy), question, policy)
+) -> _Ordered:
+    pages: Mapping[uuid.UUID, float] = {}
+    if question.asked is not None and question.learned:
+        pages = page_scores(candidates, question.mode, question.asked, policy.lexical)
+    steps = _by_step(_score(candidates, question, bm25, policy), pages, question, policy)
     if not question.learned:
         _credit_quotes(steps, quoted, policy.ranking)
     steps.sort(key=_order)
     steps = fold(steps)
     runbooks = spread([step for step in steps if step.is_runbook], policy.ranking)
-    return runbooks, [step for step in steps if not step.is_runbook]
+    return _Ordered(runbooks, [step for step in steps if not step.is_runbook], pages)
 
 
 def _credit_quotes(steps: Sequence[Step], quoted: Mapping[uuid.UUID, float], policy: RankingPolicy) -> None:
@@ -178,7 +193,9 @@ def _fused(
     return fusions.tm2c2(cosines, words, alpha if usable else 0.0)
 
 
-def _by_step(scored: Sequence[Scored], question: Question, policy: RetrievalPolicy) -> list[Step]:
+def _by_step(
+    scored: Sequence[Scored], pages: Mapping[uuid.UUID, float], question: Question, policy: RetrievalPolicy
+) -> list[Step]:
     steps: dict[uuid.UUID, Step] = {}
     documents: dict[uuid.UUID, _Document] = {}
     for one in scored:
@@ -192,7 +209,7 @@ def _by_step(scored: Sequence[Scored], question: Question, policy: RetrievalPoli
                 step.best = one
         documents.setdefault(candidate.document_id, _Document()).add(one)
     if question.fusion != "seed":
-        _relate(list(steps.values()), documents, question, policy)
+        _relate(list(steps.values()), documents, pages, question, policy)
     for step in steps.values():
         _finish(step, documents[step.document_id], question, policy)
     return list(steps.values())
@@ -222,7 +239,11 @@ class _Document:
 
 
 def _relate(
-    steps: Sequence[Step], documents: Mapping[uuid.UUID, _Document], question: Question, policy: RetrievalPolicy
+    steps: Sequence[Step],
+    documents: Mapping[uuid.UUID, _Document],
+    pages: Mapping[uuid.UUID, float],
+    question: Question,
+    policy: RetrievalPolicy,
 ) -> None:
     """Documents are ranked by all that they say, steps by how far they are behind the best step of their document.
 
@@ -234,9 +255,7 @@ def _relate(
         of_document = dict(zip(order, _fused(cosines, words, question, policy), strict=True))
     else:
         of_document = {one: documents[one].best_chunk for one in order}
-    if question.asked is not None and question.learned:
-        candidates = [one.candidate for step in steps for one in step.chunks]
-        of_document |= dealt_anew(candidates, of_document, question.mode, question.asked, policy.lexical)
+    of_document |= dealt_anew(pages, of_document)
     for step in steps:
         step.own = _own(step, policy.ranking)
         document = documents[step.document_id]

@@ -29,6 +29,7 @@ from cairn_retriever.policy import GatePolicy, RetrievalPolicy
 from cairn_retriever.ports import Hints, Index, QueryEmbedder, QueryVectors, Snapshot
 from cairn_retriever.query import clean, parse
 from cairn_retriever.ranking import Prefer, Question, rank
+from cairn_retriever.rivals import probabilities
 from cairn_shared.api.search import SearchFilters, SearchRequest, SearchResponse
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, TransientError
@@ -236,6 +237,7 @@ class Searcher:
             "naming": sorted(read.naming),
             "certain": ranking.runbooks is not None and names.certain(ranking.runbooks, self._policy.gate),
             "routes": [{"document_id": str(one.document_id), "by": one.by} for one in read.prepared.routes],
+            "pages": {str(page): round(share, 6) for page, share in probabilities(ranking.pages).items()},
             "sources": dict(sources),
             "evidence": {
                 "runbooks": asdict(ranking.runbooks) if ranking.runbooks else None,
