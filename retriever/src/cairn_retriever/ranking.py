@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cairn_retriever import fusion as fusions
+from cairn_retriever.evidence import evidence
 from cairn_retriever.features import Asked
 from cairn_retriever.lexical import Bm25
 from cairn_retriever.model import RUNBOOK, Candidate, Evidence, Ranked, Ranking, Scored
 from cairn_retriever.pages import dealt_anew, page_scores, quoted_runs
 from cairn_retriever.places import TIER_ALL, TIER_PLAIN, TIER_ROUTED, TIER_SOME, Half, Step, fold, share_out, spread
-from cairn_retriever.policy import DecayPolicy, GatePolicy, RankingPolicy, RetrievalPolicy
+from cairn_retriever.policy import DecayPolicy, RankingPolicy, RetrievalPolicy
 from cairn_retriever.rivals import rivals
 from cairn_shared.api.search import Fusion, Mode
 
@@ -72,8 +73,8 @@ def rank(
         # Whoever refines a query neither talks the gate into an answer nor out of one.
         unrefined = [replace(one, extra_cosine=None) for one in candidates]
         judged = _ordered(unrefined, question, quoted, bm25, policy)
-    of_runbooks = _evidence(judged.runbooks, question, quoted, bm25, policy.gate)
-    of_events = _evidence(judged.events, question, quoted, bm25, policy.gate)
+    of_runbooks = evidence(judged.runbooks, question.products, quoted, bm25, policy.gate)
+    of_events = evidence(judged.events, question.products, quoted, bm25, policy.gate)
     if of_runbooks is not None and judged.runbooks[0].tier == TIER_PLAIN:
         of_runbooks = replace(of_runbooks, rivals=rivals(judged.pages, policy.choice))
     first = prefer(of_runbooks, of_events)
@@ -125,38 +126,6 @@ def _credit_quotes(steps: Sequence[Step], quoted: Mapping[uuid.UUID, float], pol
         if share == 1.0:
             step.tier = max(step.tier, named)
         step.score = (1.0 - policy.quoting_bonus) * step.score + policy.quoting_bonus * share
-
-
-def _evidence(
-    steps: Sequence[Step], question: Question, quoted: Container[uuid.UUID], bm25: Bm25, policy: GatePolicy
-) -> Evidence | None:
-    """What speaks for the first document of `steps`, one half of the corpus in order; None when there are none."""
-    if not steps:
-        return None
-    cosines: dict[uuid.UUID, float] = {}
-    for step in steps:
-        for cosine in (one.candidate.cosine for one in step.chunks):
-            if cosine is not None:
-                cosines[step.document_id] = max(cosines.get(step.document_id, -1.0), cosine)
-    first = steps[0].document_id
-    cosine = cosines.get(first)
-    chunks = [one.candidate for step in steps if step.document_id == first for one in step.chunks]
-    gap = 0.0 if cosine is None else cosine - _rival(sorted(cosines.values(), reverse=True), policy)
-    foreign = bool(question.products) and not bm25.hold(chunks, question.products)
-    return Evidence(
-        cosine,
-        bm25.coverage(chunks),
-        gap,
-        quoted=first in quoted,
-        foreign=foreign,
-        document_id=first,
-        held=frozenset[str]().union(*(step.held for step in steps if step.document_id == first)),
-    )
-
-
-def _rival(cosines: Sequence[float], policy: GatePolicy) -> float:
-    """What the first is compared with; where there are few documents, one that is about something else."""
-    return cosines[policy.rival - 1] if len(cosines) >= policy.rival else min(cosines[-1], policy.stranger)
 
 
 def _score(candidates: Sequence[Candidate], question: Question, bm25: Bm25, policy: RetrievalPolicy) -> list[Scored]:
