@@ -164,8 +164,6 @@ class RankingPolicy:
 class ChoicePolicy:
     """When several runbooks are offered instead of one (`docs/decisions/0016-a-choice-of-runbooks.md`)."""
 
-    likely: float = 0.5
-    """Probability of the first from which it is the answer: it is likelier than not."""
     near: float = 0.5
     """Probability of another, as a share of the first one's, from which the two are not told apart."""
     most: int = 4

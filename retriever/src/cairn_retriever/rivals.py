@@ -18,13 +18,13 @@ def probabilities(scores: Mapping[uuid.UUID, float]) -> dict[uuid.UUID, float]:
     best = max(scores.values(), default=0.0)
     odds = {document: math.exp(score - best) for document, score in scores.items()}
     total = math.fsum(odds.values())
-    order = sorted(odds, key=lambda document: (-odds[document], document.bytes))
+    order = sorted(scores, key=lambda document: (-scores[document], document.bytes))
     return {document: odds[document] / total for document in order}
 
 
 def rivals(scores: Mapping[uuid.UUID, float], policy: ChoicePolicy) -> tuple[uuid.UUID, ...]:
-    """The pages to choose from, best first, by their log odds; none where one is likelier than not, or well ahead."""
+    """The pages to choose from, best first, by their log odds; none where one is well ahead."""
     shares = probabilities(scores)
     first = max(shares.values(), default=1.0)
     near = [document for document, share in shares.items() if share >= policy.near * first]
-    return tuple(near[: policy.most]) if first < policy.likely and len(near) > 1 else ()
+    return tuple(near[: policy.most]) if len(near) > 1 else ()
