@@ -132,7 +132,7 @@ def test_a_container_runs_without_rights(composed: Composed, service: str) -> No
         assert host["Memory"] > 0
         assert "no-new-privileges:true" in host["SecurityOpt"]
         assert bool(host["PortBindings"]) == (service == "gateway")
-        processes = run(["docker", "top", container["Id"], "-eo", "uid"]).split()[1:]
+        processes = run(["docker", "top", container["Id"], "-eo", "pid,uid"]).split()[3::2]
         assert set(processes) == {"10001"}
     if service == "gateway":
         (port,) = composed.containers(service)[0]["NetworkSettings"]["Ports"]["8000/tcp"]
