@@ -257,8 +257,34 @@ class TestIndexReports:
             (str(known), "searchable", 3)
         ]
 
+    async def test_what_was_settled_is_listed_and_counted(self, pool: Pool, client: httpx.AsyncClient) -> None:
+        ids = [uuid.uuid4() for _ in range(3)]
+        await pool.executemany(
+            'INSERT INTO ingest_ledger (event_id, version, state, topic, partition, "offset", accepted_at, settled_at)'
+            " VALUES ($1, 1, $2, 't', 0, $3, $4, $5)",
+            [
+                (ids[0], "searchable", 1, NOW - timedelta(seconds=4), NOW),
+                (ids[1], "searchable", 2, NOW - timedelta(seconds=2), NOW + timedelta(minutes=1)),
+                (ids[2], "dead", 3, None, NOW + timedelta(hours=1)),
+            ],
+        )
+        since = (NOW + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for query, expected in (("", ids), ("?limit=2", ids[1:]), (f"?limit=1&since={since}", ids[1:2])):
+            answer = (await client.get(f"/index/events{query}")).json()
+            assert [one["event_id"] for one in answer["events"]] == [str(one) for one in expected]
+        counts = (await client.get("/index/ingest", params={"since": NOW.isoformat()})).json()["counts"]
+        assert [(one["state"], one["events"]) for one in counts] == [("searchable", 2), ("dead", 1)]
+        assert [one["seconds"] for one in counts] == [(4 + 62) / 2, None]
+
     @pytest.mark.parametrize(
-        "path", ["/index/documents?limit=0", "/index/documents?after=x", "/index/documents?limit=9999"]
+        "path",
+        [
+            "/index/documents?limit=0",
+            "/index/documents?after=x",
+            "/index/documents?limit=9999",
+            "/index/events?since=yesterday",
+            "/index/ingest",
+        ],
     )
     async def test_bad_parameters_are_refused(self, client: httpx.AsyncClient, path: str) -> None:
         assert (await client.get(path)).status_code == 422

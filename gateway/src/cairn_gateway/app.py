@@ -24,6 +24,7 @@ from cairn_gateway.adapters.mongo_plans import MongoPlans
 from cairn_gateway.adapters.mongo_questions import MongoQuestions
 from cairn_gateway.adapters.mongo_records import EXECUTION_INDEXES, FEEDBACK_INDEXES, MongoRecords
 from cairn_gateway.adapters.mongo_spool import MongoSpool, SpoolPolicy
+from cairn_gateway.adapters.mongo_statistics import MongoStatistics
 from cairn_gateway.adapters.mongo_users import MongoUsers
 from cairn_gateway.adapters.mongo_wakeups import MongoWakeups
 from cairn_gateway.adapters.redis_limiter import LimitPolicy, RedisLimiter
@@ -247,6 +248,7 @@ async def open_gateway(
             receipts=receipts,
             index=retriever,
             searcher=retriever,
+            settlements=retriever,
             asking=asking,
             embedder=HttpEmbedder(embedder_http) if embedder_http else None,
             tools=tools,
@@ -279,6 +281,7 @@ async def open_gateway(
             workbench=dead_letters.workbench,
             audit=audit,
             questions=questions,
+            statistics=MongoStatistics(database, questions),
             authenticator=Authenticator(
                 users,
                 settings.cairn_bootstrap_api_key.get_secret_value() if settings.cairn_bootstrap_api_key else None,

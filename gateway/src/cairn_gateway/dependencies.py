@@ -17,6 +17,7 @@ from cairn_gateway.adapters.mongo_audit import MongoAudit
 from cairn_gateway.adapters.mongo_plans import MongoPlans
 from cairn_gateway.adapters.mongo_questions import MongoQuestions
 from cairn_gateway.adapters.mongo_records import MongoRecords
+from cairn_gateway.adapters.mongo_statistics import MongoStatistics
 from cairn_gateway.adapters.mongo_users import MongoUsers
 from cairn_gateway.arrivals import Arrivals
 from cairn_gateway.asking import Asking
@@ -27,7 +28,7 @@ from cairn_gateway.intake import Intake
 from cairn_gateway.mcp_server.endpoint import ToolEndpoint
 from cairn_gateway.model import Principal, Role
 from cairn_gateway.overview import Overview
-from cairn_gateway.ports import Embedder, Index, Limiter, Receipts, Searcher, Spool
+from cairn_gateway.ports import Embedder, Index, Limiter, Receipts, Searcher, Settlements, Spool
 from cairn_gateway.reconcile import Reconciler
 from cairn_gateway.repositories import Repositories
 from cairn_gateway.repository_verify import RepositoryVerifier
@@ -52,6 +53,7 @@ class State:
     receipts: Receipts
     index: Index
     searcher: Searcher
+    settlements: Settlements
     asking: Asking
     embedder: Embedder | None
     tools: ToolEndpoint
@@ -65,6 +67,7 @@ class State:
     workbench: Workbench
     audit: MongoAudit
     questions: MongoQuestions
+    statistics: MongoStatistics
     authenticator: Authenticator
     limiter: Limiter
 

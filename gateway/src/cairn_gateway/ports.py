@@ -11,7 +11,7 @@ from typing import Protocol
 from cairn_gateway.model import Depth, Entry, IngestStateName, Lease, Principal, Vectors
 from cairn_shared.api.ask import AskRequest
 from cairn_shared.api.embedding import ModelInfo
-from cairn_shared.api.index import IndexedDocuments, IndexStatus, LedgerEntry, PartVersion
+from cairn_shared.api.index import IndexedDocuments, IndexStatus, IngestCounts, LedgerEntry, PartVersion, SettledEvents
 from cairn_shared.api.search import SearchRequest, SearchResponse
 from cairn_shared.events import Event
 
@@ -112,6 +112,18 @@ class Versions(Protocol):
 
     async def versions(self, document_ids: Collection[uuid.UUID]) -> list[PartVersion]:
         """Of the parts of up to 1000 documents, those that are known."""
+        ...
+
+
+class Settlements(Protocol):
+    """Which events came to an end, and when. Raises `Unavailable("retriever")`."""
+
+    async def events(self, since: datetime | None, limit: int) -> SettledEvents:
+        """The first events settled since then, or the last of all."""
+        ...
+
+    async def ingest(self, since: datetime) -> IngestCounts:
+        """Events settled since then, by hour, source and state."""
         ...
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import Result
 
-from cairn_gateway.cli.commands import operations
+from cairn_gateway.cli.commands import events, operations
+from cairn_gateway.cli.exits import ExitCode
 
 if TYPE_CHECKING:
-    from gateway.tests.cli.conftest import FakeGateway
+    from gateway.tests.cli.conftest import FakeGateway, Reply
 
 Run = Callable[..., Result]
 QUEUE = {"pending": 3, "unsettled": 4, "refused": 1, "oldest_seconds": 12.34}
@@ -138,3 +139,79 @@ def test_indexes_show_each_query_s_index_and_a_missing_one_ends_with_1(gateway: 
     result = cairn("indexes")
     assert result.exit_code == 1
     assert "without an index: by tag" in result.stderr
+
+
+EVENT: dict[str, Any] = {
+    "event_id": "e1", "state": "searchable", "settled_at": "2026-05-01T02:00:00Z", "kind": "commit",
+    "source": "github", "topic": "cairn.events.v1", "title": "Fix\tthe disk", "subject": "abc", "detail": None,
+}  # fmt: skip
+
+
+def test_events_tail_shows_what_came_in(gateway: FakeGateway, cairn: Run, reply: type[Reply]) -> None:
+    other = EVENT | {"event_id": "e2", "source": "jira", "state": "dead", "title": None, "detail": "no text"}
+    gateway.replies["GET", "/events"] = reply(200, {"events": [EVENT, other]})
+    result = cairn("events", "tail", "-F", "-n", "7")
+    assert gateway.requests[-1].query == {"limit": "7"}
+    assert result.stdout.splitlines() == [
+        "2026-05-01T02:00:00Z\tsearchable\tcommit\tgithub\tFix the disk",
+        "2026-05-01T02:00:00Z\tdead\tcommit\tjira\tabc\tno text",
+    ]
+    assert [
+        json.loads(line) for line in cairn("events", "tail", "-F", "--source", "jira", "--json").stdout.splitlines()
+    ] == [other]
+    nothing = cairn("events", "tail", "-F", "--kind", "alert")
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+
+
+def test_events_tail_follows_and_shows_none_twice(
+    gateway: FakeGateway, cairn: Run, reply: type[Reply], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "INTERVAL", 0.0)
+    later = EVENT | {"event_id": "e2", "settled_at": "2026-05-01T02:00:09Z"}
+    pages = [[EVENT], [EVENT, later], [later]]
+    gateway.script(*(reply(200, {"events": page}) for page in pages))
+    gateway.refuse("GET", "/events", 403, "it needs the role reader")
+    result = cairn("events", "tail")
+    assert result.exit_code == ExitCode.NOT_ALLOWED
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == [EVENT["settled_at"], later["settled_at"]]
+    assert gateway.requests[2].query["since"] == "2026-05-01T02:00:04+00:00"
+
+
+def test_ingest_watch_waits_for_the_end(
+    gateway: FakeGateway, cairn: Run, reply: type[Reply], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "WATCH_INTERVAL", 0.0)
+    states = ("accepted", "published", "searchable")
+    gateway.script(*(reply(200, {"state": state, "event_id": "e1"}) for state in states))
+    result = cairn("ingest", "watch", "e1")
+    assert result.exit_code == 0
+    assert "searchable" in result.stdout
+    gateway.replies["GET", "/ingest/e1"] = reply(200, {"state": "published"})
+    late = cairn("ingest", "watch", "e1", "--limit", "0.1")
+    assert late.exit_code == 1
+    assert "only published" in late.stderr
+    assert cairn("ingest", "watch", "e1", "e2").exit_code == ExitCode.USAGE
+
+
+def test_stats_show_figures_and_end_with_1_without_any(gateway: FakeGateway, cairn: Run, reply: type[Reply]) -> None:
+    how = {"executions": 3, "worked": 2, "failed": 1, "skipped": 0, "last_used": "2026-05-01T02:00:00Z"}
+    step = how | {"step": 2}
+    redis = how | {"runbook_id": "redis", "title": "Redis", "cited": 4, "steps": [step], "success_rate": 0.66}
+    gateway.replies["GET", "/stats/runbooks"] = reply(200, {"runbooks": [redis]})
+    expected = "Redis\t{}\t3\t2\t1\t0\t2026-05-01T02:00:00Z\t4\n"
+    assert cairn("stats", "runbooks").stdout == expected.format("")
+    assert "runbook_id" not in gateway.requests[-1].query
+    assert cairn("stats", "runbooks", "--runbook", "redis", "--days", "3").stdout == expected.format(2)
+    assert gateway.requests[-1].query == {"days": "3.0", "runbook_id": "redis"}
+    page = {"runbook_id": "redis", "title": "Redis", "updated_at": "2026-05-01T02:00:00Z"}
+    found = {"runbooks": 9, "never_cited": [page] * 30, "never_used": [], "stale": [], "empty": [page]}
+    gateway.replies["GET", "/stats/coverage"] = reply(200, found)
+    lines = cairn("stats", "coverage").stdout.splitlines()
+    assert lines[:4] == ["9 runbooks", "", "1 without steps", "  redis\tRedis"]
+    assert lines[-1] == "  and 10 more (--json)"
+    days = [{"day": "2026-05-01", "mode": mode, "count": n} for mode, n in (("full", 3), ("refused", 1))]
+    figures = {"days": [*days, days[0] | {"day": "2026-05-02"}], "most_asked": [{"question": "why?", "count": 4}]}
+    gateway.replies["GET", "/stats/questions"] = reply(200, figures)
+    assert cairn("stats", "questions").stdout.splitlines() == ["2026-05-01\t3\t1", "2026-05-02\t3\t0", "4\twhy?"]
+    gateway.replies["GET", "/stats/ingest"] = reply(200, {"counts": []})
+    assert cairn("stats", "ingest").exit_code == 1

@@ -82,6 +82,8 @@ class Upstream:
     wrong_vectors: Sequence[str] = ()
     ledger: dict[str, Json] = field(default_factory=dict)
     parts: list[Json] = field(default_factory=list)
+    settled: Sequence[Json] = ()
+    counts: Sequence[Json] = ()
     found: Json | None = None
     answer: Json = field(default_factory=lambda: {"answer": "Restart it.", "mode": "excerpts"})
     frames: Sequence[bytes] = ()
@@ -135,6 +137,8 @@ class Upstream:
                 Route("/index/vectors", self._vectors),
                 Route("/index/ledger", self._ledger, methods=["POST"]),
                 Route("/index/versions", self._versions, methods=["POST"]),
+                Route("/index/events", self._events),
+                Route("/index/ingest", self._ingest),
                 Route("/search", self._search, methods=["POST"]),
                 Route("/ask", self._ask, methods=["POST"]),
             ]
@@ -172,6 +176,27 @@ class Upstream:
         wanted = (await request.json())["document_ids"]
         parts = [part for part in self.parts if part["document_id"] in wanted]
         return JSONResponse({"parts": parts}, self.status)
+
+    async def _events(self, request: Request) -> Response:
+        self.asked.append(dict(request.query_params))
+        fields = (
+            "accepted_at",
+            "version",
+            "part",
+            "detail",
+            "document_id",
+            "kind",
+            "source",
+            "subject",
+            "service",
+            "url",
+        )
+        known = {"topic": "cairn.events.v1", "settled_at": "2026-05-01T02:00:00Z", "title": "Redis is full"}
+        return JSONResponse({"events": [dict.fromkeys(fields) | known | one for one in self.settled]}, self.status)
+
+    async def _ingest(self, request: Request) -> Response:
+        self.asked.append(dict(request.query_params))
+        return JSONResponse({"counts": [{"seconds": None} | one for one in self.counts]}, self.status)
 
     async def _search(self, request: Request) -> Response:
         self.asked.append(await request.json())

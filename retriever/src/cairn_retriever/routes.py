@@ -9,12 +9,15 @@ from fastapi import APIRouter, Query
 
 from cairn_retriever.dependencies import ReportsDep, SearcherDep, VectorCheckDep
 from cairn_shared.api.embedding import MAX_TEXTS
+from cairn_shared.api.fields import Moment
 from cairn_shared.api.index import (
     CheckedVectors,
     IndexedDocuments,
     IndexStatus,
+    IngestCounts,
     LedgerAnswer,
     LedgerQuery,
+    SettledEvents,
     VersionsAnswer,
     VersionsQuery,
 )
@@ -69,3 +72,17 @@ async def ledger(query: LedgerQuery, reports: ReportsDep) -> LedgerAnswer:
 async def versions(query: VersionsQuery, reports: ReportsDep) -> VersionsAnswer:
     """Which write of each part of these documents the index has."""
     return await reports.versions(query.document_ids)
+
+
+@router.get("/index/events", tags=["index"])
+async def events(
+    reports: ReportsDep, since: Moment | None = None, limit: Annotated[int, Query(ge=1, le=5000)] = 100
+) -> SettledEvents:
+    """Events as they were settled: the first since a time, or the last."""
+    return await reports.events(since, limit)
+
+
+@router.get("/index/ingest", tags=["index"])
+async def ingest(reports: ReportsDep, since: Moment) -> IngestCounts:
+    """How much was ingested since a time, by hour and source."""
+    return await reports.ingest(since)

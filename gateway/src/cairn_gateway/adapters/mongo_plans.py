@@ -61,6 +61,8 @@ def queries() -> list[Query]:
         Query("replays to carry on", "dlq_jobs", {"state": "running"}, {"created_at": 1}),
         Query("audit of a target", "audit", {"target": "0"}, {"at": -1, "_id": 1}),
         Query("audit, the latest", "audit", {}, {"at": -1, "_id": 1}),
+        Query("executions of a time", "executions", {"started_at": {"$gte": _NOW}}, {}),
+        Query("questions of a time", "questions", {"asked_at": {"$gte": _NOW}}, {}),
         Query("questions, the latest", "questions", {}, {"asked_at": -1, "_id": 1}),
         Query("questions that were refused", "questions", {"mode": "refused"}, {"asked_at": -1, "_id": 1}),
         Query("questions on a runbook", "questions", {"cited.runbook_id": "a"}, {"asked_at": -1, "_id": 1}),

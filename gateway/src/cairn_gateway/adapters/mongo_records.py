@@ -10,6 +10,7 @@ from cairn_shared.errors import InvalidInput
 from cairn_shared.mongo import Document, Index
 
 EXECUTION_INDEXES = (
+    Index("by_time", (("started_at", -1), ("_id", 1))),
     Index("by_runbook", (("runbook_id", 1), ("started_at", -1), ("_id", 1))),
     Index("by_user", (("user_id", 1), ("started_at", -1), ("_id", 1))),
 )

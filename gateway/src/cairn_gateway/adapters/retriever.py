@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Collection
+from datetime import datetime
 
 import httpx
 
@@ -12,10 +13,12 @@ from cairn_shared.api.index import (
     CheckedVectors,
     IndexedDocuments,
     IndexStatus,
+    IngestCounts,
     LedgerAnswer,
     LedgerEntry,
     LedgerQuery,
     PartVersion,
+    SettledEvents,
     VersionsAnswer,
     VersionsQuery,
 )
@@ -69,6 +72,14 @@ class HttpRetriever:
     async def versions(self, document_ids: Collection[uuid.UUID]) -> list[PartVersion]:
         query = VersionsQuery(document_ids=list(document_ids))
         return (await call(self._client, NAME, "POST", "/index/versions", VersionsAnswer, body=query)).parts
+
+    async def events(self, since: datetime | None, limit: int) -> SettledEvents:
+        params: dict[str, str | int] = {"limit": limit} | ({"since": since.isoformat()} if since else {})
+        return await call(self._client, NAME, "GET", "/index/events", SettledEvents, params=params)
+
+    async def ingest(self, since: datetime) -> IngestCounts:
+        params = {"since": since.isoformat()}
+        return await call(self._client, NAME, "GET", "/index/ingest", IngestCounts, params=params)
 
     async def search(self, request: SearchRequest) -> SearchResponse:
         return await call(self._client, NAME, "POST", "/search", SearchResponse, body=request)

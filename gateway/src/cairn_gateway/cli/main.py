@@ -18,6 +18,7 @@ from cairn_gateway.cli.commands import (
     backfill,
     chat,
     dlq,
+    events,
     load,
     mcp,
     operations,
@@ -27,6 +28,7 @@ from cairn_gateway.cli.commands import (
     repos,
     runbooks,
     search,
+    stats,
 )
 from cairn_gateway.cli.exits import MEANINGS, CliError, ExitCode
 
@@ -88,6 +90,8 @@ for group in (
     people,
     audit,
     questions,
+    events,
+    stats,
     proofs,
     mcp,
 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,13 @@ from cairn_shared.api.index import (
     IndexedDocuments,
     IndexedFacts,
     IndexStatus,
+    IngestCount,
+    IngestCounts,
     LedgerAnswer,
     LedgerEntry,
     PartVersion,
+    SettledEvent,
+    SettledEvents,
     VersionsAnswer,
 )
 from cairn_shared.postgres import translate
@@ -94,6 +99,21 @@ FROM ingest_ledger WHERE event_id = ANY($1::uuid[]) ORDER BY event_id
 VERSIONS = """
 SELECT document_id, part, version, event_id, deleted FROM document_parts
 WHERE document_id = ANY($1::uuid[]) ORDER BY document_id, part LIMIT 10000
+"""
+
+SETTLED = """
+SELECT l.event_id, l.state, l.settled_at, l.accepted_at, l.version, l.part, l.topic, l.detail, l.document_id,
+       d.kind, d.source, d.external_id AS subject, d.title, d.service, d.url
+FROM ingest_ledger l LEFT JOIN documents d USING (document_id)
+"""
+SETTLED_SINCE = SETTLED + "WHERE l.settled_at >= $1 ORDER BY l.settled_at, l.event_id LIMIT $2"
+SETTLED_LAST = SETTLED + "ORDER BY l.settled_at DESC, l.event_id DESC LIMIT $1"
+
+INGEST = """
+SELECT date_trunc('hour', l.settled_at, 'UTC') AS hour, d.source, l.state, count(*) AS events,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM l.settled_at - l.accepted_at)::float8) AS seconds
+FROM ingest_ledger l LEFT JOIN documents d USING (document_id)
+WHERE l.settled_at >= $1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """
 
 
@@ -193,6 +213,27 @@ class PostgresReports:
         except Exception as exc:
             raise translate(exc) from exc
         return LedgerAnswer(entries=[LedgerEntry(**dict(row)) for row in rows])
+
+    async def events(self, since: datetime | None, limit: int) -> SettledEvents:
+        """The first events settled since then, or the last of all; in the order in which they were settled."""
+        try:
+            async with self._pool.acquire() as connection:
+                if since is None:
+                    rows = list(reversed(await connection.fetch(SETTLED_LAST, limit)))
+                else:
+                    rows = await connection.fetch(SETTLED_SINCE, since, limit)
+        except Exception as exc:
+            raise translate(exc) from exc
+        return SettledEvents(events=[SettledEvent(**dict(row)) for row in rows])
+
+    async def ingest(self, since: datetime) -> IngestCounts:
+        """Events settled since then, counted by hour, source and state."""
+        try:
+            async with self._pool.acquire() as connection:
+                rows = await connection.fetch(INGEST, since)
+        except Exception as exc:
+            raise translate(exc) from exc
+        return IngestCounts(counts=[IngestCount(**dict(row)) for row in rows])
 
     async def versions(self, document_ids: Sequence[uuid.UUID]) -> VersionsAnswer:
         """The writes that these documents' parts are of."""

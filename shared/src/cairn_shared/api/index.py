@@ -1,7 +1,7 @@
 """The retriever's read-only view of the index, for the gateway's verify, status and ingest pages.
 
 `GET /index/status`, `GET /index/documents?source=&after=&limit=&words=`, `GET /index/vectors?source=&after=&limit=`,
-`POST /index/ledger`, `POST /index/versions`.
+`POST /index/ledger`, `POST /index/versions`, `GET /index/events?since=&limit=`, `GET /index/ingest?since=`.
 """
 
 from __future__ import annotations
@@ -120,6 +120,48 @@ class VersionsAnswer(BaseModel):
     """The parts of those documents that the index knows."""
 
     parts: list[PartVersion]
+
+
+class SettledEvent(BaseModel):
+    """An event that came to an end, and the document that it wrote, as far as it is known."""
+
+    event_id: uuid.UUID
+    state: LedgerState
+    settled_at: AwareDatetime
+    accepted_at: AwareDatetime | None
+    version: int | None
+    part: str | None
+    topic: str
+    detail: str | None
+    document_id: uuid.UUID | None
+    kind: str | None
+    source: str | None
+    subject: str | None
+    title: str | None
+    service: str | None
+    url: str | None
+
+
+class SettledEvents(BaseModel):
+    """In the order in which they were settled."""
+
+    events: list[SettledEvent]
+
+
+class IngestCount(BaseModel):
+    """Events settled in an hour; `seconds` is the median from accepted to settled."""
+
+    hour: AwareDatetime
+    source: str | None
+    state: LedgerState
+    events: int
+    seconds: float | None
+
+
+class IngestCounts(BaseModel):
+    """By hour, source and state."""
+
+    counts: list[IngestCount]
 
 
 class LedgerAnswer(BaseModel):

@@ -11,9 +11,11 @@ from cairn_gateway.cli import screen
 from cairn_gateway.cli.client import Cairn, Json, as_object, connect
 from cairn_gateway.cli.exits import Negative, UsageError
 from cairn_gateway.cli.options import AsJson, segment
+from cairn_gateway.cli.waiting import SETTLED
 
 VERIFY_TIMEOUT = 600.0
 VERIFY_INTERVAL = 1.0
+WATCH_INTERVAL = 0.25
 
 
 def register(app: typer.Typer) -> None:
@@ -38,10 +40,20 @@ def status(as_json: AsJson = False) -> None:
         raise Negative(f"degraded: {', '.join(_reasons(state))}", hint=_advice(state))
 
 
-def ingest(event_id: Annotated[str, typer.Argument(metavar="EVENT_ID")], as_json: AsJson = False) -> None:
-    """Tell what became of an event. Ends with 1 when it is dead or unknown."""
+def ingest(
+    words: Annotated[list[str], typer.Argument(metavar="[watch] EVENT_ID")],
+    *,
+    limit: Annotated[float, typer.Option(min=0.1, help="With watch: seconds until it gives up.")] = 300.0,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what became of an event; with `watch`, once it came to an end. Ends with 1 when it is dead or unknown."""
+    watch, event_id = _event_of(words)
     with connect() as cairn:
         response = cairn.request("GET", f"/ingest/{segment(event_id)}")
+        end = time.monotonic() + limit
+        while watch and as_object(response)["state"] not in SETTLED and time.monotonic() < end:
+            time.sleep(WATCH_INTERVAL)
+            response = cairn.request("GET", f"/ingest/{segment(event_id)}", patience=limit)
     state = as_object(response)
     if as_json:
         screen.raw(response.content)
@@ -49,7 +61,19 @@ def ingest(event_id: Annotated[str, typer.Argument(metavar="EVENT_ID")], as_json
         facts = {name: value for name, value in state.items() if value is not None}
         screen.facts({"state": facts.pop("state"), **facts})
     if state["state"] == "dead":
-        raise Negative("the event is dead: it waits in the dead letter queue")
+        raise Negative("the event is dead", hint="`cairn dlq ls` shows its letter")
+    if watch and state["state"] not in SETTLED:
+        raise Negative(f"it is only {state['state']} after {limit:g} s", hint="`cairn status` shows what is down")
+
+
+def _event_of(words: list[str]) -> tuple[bool, str]:
+    """Whether to watch, and the event."""
+    match words:
+        case [event_id]:
+            return False, event_id
+        case ["watch", event_id]:
+            return True, event_id
+    raise UsageError("which event? `cairn ingest EVENT_ID` or `cairn ingest watch EVENT_ID`")
 
 
 def verify(
