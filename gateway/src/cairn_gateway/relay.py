@@ -29,7 +29,7 @@ log = get_logger(__name__)
 class RelayPolicy:
     """`batch` entries at a time; a look at least every `poll_interval` seconds; `backoff` while a store is away."""
 
-    batch: int = 500
+    batch: int = 100
     poll_interval: float = 1.0
     backoff: Backoff = field(default_factory=lambda: Backoff(base=0.2, limit=5.0))
 

@@ -289,3 +289,43 @@ async def test_while_the_retriever_is_away_nothing_is_settled_or_published_again
     entry = await world.state_of(event("a"))
     assert entry is not None
     assert entry.state == "published"
+
+
+async def drained(world: World) -> None:
+    while await world.relay.drain(term=1):
+        pass
+
+
+async def test_a_large_delivery_is_a_few_writes_and_every_event_reaches_kafka_once(
+    world: World, database: mongo.Database
+) -> None:
+    events = [event(f"e{number}") for number in range(250)]
+    await world.accepter.accept(events)
+    assert await database["inbox"].count_documents({}) == 3
+    assert (await world.inbox.depth()).pending == 250
+    known = await world.inbox.find([one.event_id for one in events])
+    assert {entry.state for entry in known.values()} == {"pending"}
+    assert len(known) == 250
+    await drained(world)
+    assert sorted(world.kafka.log) == sorted(one.subject for one in events)
+    assert (await world.inbox.depth()).pending == 0
+
+
+async def test_a_large_delivery_that_is_sent_again_meanwhile_reaches_kafka_once(world: World) -> None:
+    events = [event(f"e{number}") for number in range(150)]
+    await world.accepter.accept(events)
+    assert len(await world.inbox.pending(10)) == 10, "the first parcel is unpacked"
+    await world.accepter.accept(events)
+    await drained(world)
+    await world.accepter.accept(events)
+    await drained(world)
+    assert sorted(world.kafka.log) == sorted(one.subject for one in events)
+
+
+async def test_a_parcel_is_unpacked_in_its_turn_though_there_is_always_something_else(world: World) -> None:
+    await world.accepter.accept([event(f"e{number}") for number in range(101)])
+    for number in range(3):
+        world.clock.advance(1)
+        await world.accepter.accept([event(f"later{number}-{one}") for one in range(20)])
+    found = await world.inbox.pending(20)
+    assert found[0].subject.startswith("e")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
+from google.protobuf.json_format import MessageToJson
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 
@@ -157,3 +158,49 @@ def test_answers_are_in_the_encoding_of_the_request() -> None:
     assert ExportLogsServiceResponse.FromString(otlp.answer(0, otlp.PROTOBUF)) == ExportLogsServiceResponse()
     assert json.loads(otlp.answer(3, otlp.JSON))["partialSuccess"]["rejectedLogRecords"] == "3"
     assert Status.FromString(otlp.refusal(3, "no", otlp.PROTOBUF)).message == "no"
+
+
+def batch_of_three() -> ExportLogsServiceRequest:
+    request = ExportLogsServiceRequest()
+    of_resource = request.resource_logs.add()
+    one = of_resource.resource.attributes.add(key="service.name")
+    one.value.string_value = "api"
+    records = of_resource.scope_logs.add().log_records
+    for text in ("the first", "BROKEN one", "the third"):
+        records.add(severity_number=17).body.string_value = text
+    return request
+
+
+def test_a_record_with_invalid_utf_8_costs_only_itself() -> None:
+    body = batch_of_three().SerializeToString().replace(b"BROKEN", b"BR\xff\xfeEN")
+    found = otlp.read_export(body, otlp.PROTOBUF)
+    assert [(one.text, one.service, one.severity) for one in found.records] == [
+        ("the first", "api", "error"),
+        ("the third", "api", "error"),
+    ]
+    assert found.rejected == 1
+    said = ExportLogsServiceResponse.FromString(otlp.answer(found.rejected, otlp.PROTOBUF)).partial_success
+    assert said.rejected_log_records == 1
+
+
+@pytest.mark.parametrize("bad", [b"\\ud800", b"\xff\xfe"])
+def test_a_json_record_with_half_a_character_costs_only_itself(bad: bytes) -> None:
+    body = MessageToJson(batch_of_three(), indent=None).encode().replace(b"BROKEN", bad)
+    found = otlp.read_export(body, otlp.JSON)
+    assert [(one.text, one.service) for one in found.records] == [("the first", "api"), ("the third", "api")]
+    assert found.rejected == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"\xff\xff\xff", otlp.PROTOBUF),
+        (b'{"resourceLogs": 3}', otlp.JSON),
+        (b'{"resourceLogs": [3]}', otlp.JSON),
+        (b'{"resourceLogs": [{"scopeLogs": [{"logRecords": {}}]}]}', otlp.JSON),
+        (b'{"resourceLogs": [', otlp.JSON),
+    ],
+)
+def test_what_is_no_export_at_all_is_refused(body: bytes, kind: str) -> None:
+    with pytest.raises(Malformed):
+        otlp.read_export(body, kind)

@@ -13,7 +13,7 @@ from cairn_shared.clock import Clock
 from cairn_shared.events import Event
 from cairn_shared.mongo import Document
 from cairn_shared.runbooks import outbox
-from cairn_shared.runbooks.outbox import PENDING, PUBLISHED, REFUSED, SETTLED
+from cairn_shared.runbooks.outbox import PACKED, PENDING, PUBLISHED, REFUSED, SETTLED
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,37 @@ class MongoSpool:
         trace = context.traceparent.get()
         documents = [outbox.entry(event, now, trace) for event in events]
         with mongo.translated():
-            try:
-                await self._collection.insert_many(documents, ordered=False)
-            except mongo.BulkWriteFailure as exc:
-                if not mongo.only_duplicates(exc):
-                    raise
+            await self._insert(documents if len(documents) <= outbox.PARCEL else list(outbox.packed(documents)))
 
     async def pending(self, limit: int) -> list[Entry]:
+        """As `ports.Spool.pending`. A parcel is unpacked when its turn comes."""
         with mongo.translated():
-            cursor = self._collection.find({"state": PENDING}).sort([("created_at", 1), ("_id", 1)]).limit(limit)
-            return [_entry(document) async for document in cursor]
+            found = await self._pending(limit)
+            turn: Document = {"created_at": {"$lte": found[-1].created_at}} if len(found) == limit else {}
+            if await self._unpack(turn):
+                found = await self._pending(limit)
+            return found
+
+    async def _pending(self, limit: int) -> list[Entry]:
+        cursor = self._collection.find({"state": PENDING}).sort([("created_at", 1), ("_id", 1)]).limit(limit)
+        return [_entry(document) async for document in cursor]
+
+    async def _unpack(self, turn: Document) -> bool:
+        """One parcel as entries. Ending in between is harmless: what is an entry already is not made again."""
+        parcel = await self._collection.find_one({"state": PACKED, **turn}, sort=[("created_at", 1), ("_id", 1)])
+        if parcel is None:
+            return False
+        await self._insert(parcel["entries"])
+        await self._collection.delete_one({"_id": parcel["_id"]})
+        return True
+
+    async def _insert(self, documents: Sequence[Document]) -> None:
+        """Those that are not there already."""
+        try:
+            await self._collection.insert_many(list(documents), ordered=False)
+        except mongo.BulkWriteFailure as exc:
+            if not mongo.only_duplicates(exc):
+                raise
 
     async def mark_published(self, event_ids: Collection[uuid.UUID], term: int) -> None:
         now = self._clock.now()
@@ -107,13 +128,20 @@ class MongoSpool:
     async def find(self, event_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Entry]:
         with mongo.translated():
             cursor = self._collection.find({"_id": {"$in": list(event_ids)}}, {"value": 0, "headers": 0})
-            return {document["_id"]: _entry(document) async for document in cursor}
+            found = {document["_id"]: _entry(document) async for document in cursor}
+            if missing := set(event_ids) - found.keys():
+                parcels = self._collection.find({"state": PACKED, "event_ids": {"$in": list(missing)}})
+                waiting = [entry async for parcel in parcels for entry in parcel["entries"]]
+                found |= {entry["_id"]: _entry(entry) for entry in waiting if entry["_id"] in missing}
+            return found
 
     async def depth(self) -> Depth:
         with mongo.translated():
             pending = await self._collection.count_documents({"state": PENDING})
+            parcels = self._collection.find({"state": PACKED}, {"event_ids": 1})
+            pending += sum([len(parcel["event_ids"]) async for parcel in parcels])
             oldest = await self._collection.find_one(
-                {"state": PENDING}, {"created_at": 1}, sort=[("created_at", 1), ("_id", 1)]
+                {"state": {"$in": [PACKED, PENDING]}}, {"created_at": 1}, sort=[("created_at", 1), ("_id", 1)]
             )
             unsettled = await self._collection.count_documents({"state": PUBLISHED}) if self.settles else 0
             refused = await self._collection.count_documents({"state": REFUSED})

@@ -1,5 +1,6 @@
 """The form of an event that waits in MongoDB for Kafka: one document of `outbox` (or of the gateway's `inbox`).
 
+    packed     many events that came together, in one document (`pack`); the relay makes pending entries of them
     pending    written, not on Kafka yet
     published  acknowledged by Kafka; `check_at` says when the index is asked for it, where the log is not durable
     settled    the index says searchable, superseded or dead (`outcome`)
@@ -10,12 +11,15 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from cairn_shared.events import Event
 from cairn_shared.mongo import Document, Index
 
 OUTBOX = "outbox"
+PACKED = "packed"
 PENDING, PUBLISHED, SETTLED, REFUSED = "pending", "published", "settled", "refused"
 
 INDEXES = (
@@ -41,4 +45,38 @@ def entry(event: Event, created_at: datetime, traceparent: str | None) -> Docume
         "accepted_at": event.accepted_at,
         "created_at": created_at,
         "attempts": 0,
+    }
+
+
+PARCEL = 100
+"""So many events at most go into one document."""
+_PARCEL_BYTES = 4 * 1024 * 1024
+"""And no more than one of over so many bytes: MongoDB takes documents of 16 MiB."""
+
+
+def packed(entries: Sequence[Document]) -> Iterator[Document]:
+    """Entries of one delivery as few documents: accepting two thousand events is then twenty writes in one command.
+
+    The id follows from those of its events, so that a delivery that is sent again is not packed twice.
+    """
+    parcel: list[Document] = []
+    size = 0
+    for one in entries:
+        if parcel and (len(parcel) == PARCEL or size + len(one["value"]) > _PARCEL_BYTES):
+            yield _parcel(parcel)
+            parcel, size = [], 0
+        parcel.append(one)
+        size += len(one["value"])
+    if parcel:
+        yield _parcel(parcel)
+
+
+def _parcel(entries: list[Document]) -> Document:
+    ids = [one["_id"] for one in entries]
+    return {
+        "_id": uuid.uuid5(uuid.NAMESPACE_OID, " ".join(map(str, ids))),
+        "state": PACKED,
+        "created_at": entries[0]["created_at"],
+        "event_ids": ids,
+        "entries": entries,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,9 +14,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
     ExportLogsServiceRequest,
     ExportLogsServiceResponse,
 )
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from cairn_gateway.sources.errors import Malformed
 from cairn_gateway.sources.logs.lines import MAX_TEXT
+from cairn_gateway.sources.logs.otlp_pieces import Found, json_records, protobuf_records
 from cairn_gateway.sources.logs.records import LogRecord, flat, severity_of
 from cairn_shared.errors import InvalidInput
 
@@ -29,7 +32,7 @@ _SEVERITIES = ("trace", "debug", "info", "warning", "error", "critical")
 
 @dataclass(frozen=True)
 class Exported:
-    """The records with text, and how many had none."""
+    """The records with text, and how many had none or could not be read."""
 
     records: list[LogRecord]
     rejected: int
@@ -48,7 +51,7 @@ def media_type(content_type: str) -> str:
 
 
 def read_export(body: bytes, kind: str) -> Exported:
-    """The log records of an ExportLogsServiceRequest.
+    """The log records of an ExportLogsServiceRequest; one that cannot be read costs no other.
 
     Raises:
         Malformed: it is not one.
@@ -61,20 +64,32 @@ def read_export(body: bytes, kind: str) -> Exported:
             Parse(body, request, ignore_unknown_fields=True)
         else:
             request.ParseFromString(body)
-    except (DecodeError, ParseError, UnicodeDecodeError, RecursionError) as exc:
-        raise Malformed("the body is not an ExportLogsServiceRequest", field="body") from exc
+        found: Iterable[Found] = _whole(request)
+    except (DecodeError, ParseError, UnicodeDecodeError, RecursionError):
+        try:
+            found = list(json_records(body) if kind == JSON else protobuf_records(body))
+        except (DecodeError, ValueError, RecursionError) as exc:
+            raise Malformed("the body is not an ExportLogsServiceRequest", field="body") from exc
     records: list[LogRecord] = []
     rejected = 0
+    for resource, one in found:
+        record = None if one is None else _record(one, _attributes(resource))
+        if record is None:
+            rejected += 1
+        else:
+            records.append(record)
+    return Exported(records, rejected)
+
+
+def _whole(request: ExportLogsServiceRequest) -> Iterator[Found]:
     for resource_logs in request.resource_logs:
-        resource = flat({one.key: _value(one.value) for one in resource_logs.resource.attributes})
         for scope_logs in resource_logs.scope_logs:
             for one in scope_logs.log_records:
-                record = _record(one, resource)
-                if record is None:
-                    rejected += 1
-                else:
-                    records.append(record)
-    return Exported(records, rejected)
+                yield resource_logs.resource, one
+
+
+def _attributes(resource: Resource) -> dict[str, str]:
+    return flat({one.key: _value(one.value) for one in resource.attributes})
 
 
 def answer(rejected: int, kind: str) -> bytes:
@@ -82,7 +97,9 @@ def answer(rejected: int, kind: str) -> bytes:
     response = ExportLogsServiceResponse()
     if rejected:
         response.partial_success.rejected_log_records = rejected
-        response.partial_success.error_message = "log records without a body or an event name are not searchable"
+        response.partial_success.error_message = (
+            "log records that are not valid, or without a body and an event name, are not searchable"
+        )
     return _encoded(response, kind)
 
 
