@@ -87,9 +87,7 @@ ODDEST = [
 
 def load(path: Path) -> Runbook:
     relative = path.relative_to(CORPORA).as_posix()
-    return load_runbook(
-        decode_markdown(path.read_bytes()), runbook_id="page", path=relative
-    )
+    return load_runbook(decode_markdown(path.read_bytes()), runbook_id="page", path=relative)
 
 
 @pytest.mark.parametrize(

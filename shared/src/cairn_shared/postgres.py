@@ -64,6 +64,10 @@ async def ping(pool: Pool) -> None:
         await connection.execute("SELECT 1")
 
 
+FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+"""All that a call of asyncpg raises: a refusal of the server, or no server. A server that is killed in the middle of a
+transaction is an `InternalClientError`, which is neither of the other two."""
+
 # Classes of SQLSTATE that say "later", not "never": connection, rollback, resources, operator, system.
 _TRANSIENT_CLASSES = ("08", "40", "53", "55", "57", "58")
 
@@ -80,6 +84,6 @@ def translate(exc: Exception) -> CairnError:
         if state[:2] in ("22", "23"):
             return PermanentError(f"postgres refused the data: {type(exc).__name__}", stage="write")
         return TransientError(f"postgres: {type(exc).__name__}")
-    if isinstance(exc, (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)):
+    if isinstance(exc, FAILURES):
         return Unavailable("postgres", f"postgres: {type(exc).__name__}")
     raise exc

@@ -13,13 +13,13 @@ from functools import partial
 import asyncpg
 import httpx
 import redis.asyncio
-from chaos_index import AWAY
 from chaos_load import RawLoad
 from chaos_processes import Process
 from chaos_proxy import MANNERS
 from chaos_world import World, eventually
 
 from cairn_shared.crashpoints import CONSUMER_POINTS, GATEWAY_POINTS
+from cairn_shared.postgres import FAILURES
 
 Inject = Callable[[], Awaitable[bool]]
 DRAIN_POINTS = ("before_drain", "after_drain")
@@ -187,7 +187,7 @@ class Injector:
         """What a failover does to clients: every session of a service ends at once."""
         try:
             connection = await asyncpg.connect(self._world.dsn, timeout=3)
-        except AWAY:
+        except FAILURES:
             return False
         try:
             cut = await connection.fetchval(
@@ -195,7 +195,7 @@ class Injector:
                 " WHERE pid <> pg_backend_pid() AND application_name <> '' AND datname = current_database()",
                 timeout=5,
             )
-        except AWAY:
+        except FAILURES:
             return False
         finally:
             connection.terminate()

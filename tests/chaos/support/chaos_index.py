@@ -18,8 +18,7 @@ from cairn_ingest_consumer.model import MAIN_PART, PartWrite, Rank
 from cairn_shared.api.embedding import EmbedRequest
 from cairn_shared.embedder_client import EmbedderClient
 from cairn_shared.errors import CairnError
-
-AWAY = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+from cairn_shared.postgres import FAILURES
 
 
 @dataclass
@@ -100,7 +99,7 @@ class Checker:
         while True:
             try:
                 connection = await asyncpg.connect(self.dsn, timeout=5, command_timeout=10)
-            except AWAY:
+            except FAILURES:
                 await asyncio.sleep(self.pause)
                 continue
             try:
@@ -108,7 +107,7 @@ class Checker:
                     self.check(await read(connection))
                     self.looks += 1
                     await asyncio.sleep(self.pause)
-            except AWAY:
+            except FAILURES:
                 connection.terminate()
             finally:
                 if not connection.is_closed():

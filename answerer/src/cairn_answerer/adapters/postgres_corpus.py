@@ -13,7 +13,7 @@ from cairn_answerer.latest import Latest
 from cairn_answerer.model import CorpusState, Passage
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError, Unavailable
-from cairn_shared.postgres import Connection, Pool, translate
+from cairn_shared.postgres import FAILURES, Connection, Pool, translate
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ class PostgresCorpus:
         except TimeoutError as exc:
             self._resting_until = self._clock.monotonic() + self._rest
             raise Unavailable("postgres") from exc
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as exc:
+        except FAILURES as exc:
             raise _away(translate(exc)) from exc
         except ValueError as exc:  # pgvector's types are not there before the migrations ran
             raise Unavailable("postgres") from exc

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
 
 from cairn_shared.mongo import MongoError, open_database
+from cairn_shared.postgres import FAILURES
 from cairn_shared.settings import MongoSettings
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ def postgres(dsn: str) -> None:
 
     try:
         blocking(ask())
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as exc:
+    except FAILURES as exc:
         raise NotReady(f"{type(exc).__name__}: {exc}") from exc
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncpg
-
-from cairn_shared.postgres import Pool, translate
+from cairn_shared.postgres import FAILURES, Pool, translate
 
 _LOCK = "SELECT pg_try_advisory_xact_lock(hashtext('cairn.lexeme_df'))"
 _CHANGED = """
@@ -52,5 +50,5 @@ class PostgresStatistics:
                 await connection.execute(_PRUNE_LEDGER, self._ledger_days, timeout=TIMEOUT)
                 await connection.execute(_PRUNE_ATTEMPTS, timeout=TIMEOUT)
                 return True
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as exc:
+        except FAILURES as exc:
             raise translate(exc) from exc
