@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from cairn_gateway.cli.markdown import styled
 from cairn_gateway.cli.options import segment
 from cairn_gateway.cli.screen import clean
 
+SOURCES = Path(__file__).parents[1] / "sources" / "payloads"
 LABELS = {"alertname": "RedisDown", "instance": "redis-1"}
 ANNOTATIONS = {"summary": "Redis is down", "runbook_url": "https://runbooks.example.com/redis-down"}
 ONE = {"status": "firing", "labels": LABELS, "annotations": ANNOTATIONS}
@@ -44,6 +46,19 @@ def test_an_alert_is_found_in_every_shape_it_comes_in(value: Any) -> None:
 
 def test_a_resolved_alert_is_better_than_none() -> None:
     assert parse_alert(json.dumps({"alerts": [RESOLVED]}))["name"] == "Old"
+
+
+def test_pagerduty_s_webhook_is_the_alert_of_its_incident() -> None:
+    payload = json.loads((SOURCES / "pagerduty" / "incident_triggered.json").read_bytes())
+    alert = parse_alert(json.dumps(payload))
+    title = payload["event"]["data"]["title"]
+    assert alert["annotations"] == {"summary": title}
+    assert alert["labels"]["service"] == payload["event"]["data"]["service"]["summary"]
+    assert question_for(alert) == title
+    nested = {"event": {"data": {"type": "incident_responder", "incident": {"summary": "Disk full"}}}}
+    assert parse_alert(json.dumps(nested))["annotations"] == {"summary": "Disk full"}
+    with pytest.raises(Rejected, match="no incident"):
+        parse_alert('{"event": {"event_type": "pagey.ping", "data": {"message": "hello"}}}')
 
 
 def test_label_values_become_strings() -> None:

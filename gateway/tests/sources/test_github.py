@@ -260,3 +260,57 @@ def test_invisible_characters_and_halves_of_pairs_are_taken_out(delivery: Make, 
     event = github.translate(delivery(text, x_github_event="push"), RunbookRepositories()).events[0]
     assert "The pool" in event.payload["body"]
     event.encode().decode()
+
+
+def test_what_a_template_tells_the_author_is_not_indexed(
+    delivery: Make, golden: Golden, repositories: RunbookRepositories
+) -> None:
+    payload = json.loads(golden("github/issues_opened"))
+    payload["issue"]["body"] = (
+        "<!-- Thanks for reporting!\nSearch first. -->\nThe pool is empty.\n\n```html\n<!-- kept: code -->\n```\nSee `<!--` too."
+    )
+    made = delivery(json.dumps(payload).encode(), x_github_event="issues")
+    body = document(github.translate(made, repositories)).body
+    assert "Thanks" not in body
+    assert "The pool is empty." in body
+    assert "<!-- kept: code -->" in body
+    assert "See `<!--` too." in body
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "verdict"),
+    [
+        ("pull_request_approved", "pull_request_review_approved", "Verdict: approved"),
+        ("pull_request_rejected", "pull_request_review_rejected", "Verdict: requested changes"),
+        ("pull_request_comment", "pull_request_review_comment", None),
+    ],
+)
+def test_gitea_s_reviews_are_read(
+    delivery: Make,
+    golden: Golden,
+    repositories: RunbookRepositories,
+    *,
+    event: str,
+    kind: str,
+    verdict: str | None,
+) -> None:
+    payload = json.loads(golden("github/pull_request_review_submitted"))
+    del payload["review"]
+    payload |= {
+        "action": "reviewed",
+        "review": {"type": kind, "content": "Mind the replica."},
+        "sender": {"login": "ada"},
+    }
+
+    def read(changed: dict[str, Any]) -> Translation:
+        return github.translate(delivery(json.dumps(payload | changed).encode(), x_github_event=event), repositories)
+
+    (one,) = read({}).events
+    review = document(read({}))
+    assert (one.type, review.author) == ("comment", "ada")
+    assert "Mind the replica." in review.body
+    assert (verdict in review.body) if verdict else ("Verdict" not in review.body)
+    assert read({}).events[0].event_id == one.event_id
+    other = read({"review": {"type": kind, "content": "And the backup."}}).events[0]
+    assert other.subject == one.subject
+    assert other.event_id != one.event_id

@@ -12,7 +12,8 @@ WITHOUT_USE = (
 
 
 def one_alert(value: Any) -> Any:
-    """One alert out of Alertmanager's webhook body or its API's list: the first that is firing, else the first.
+    """One alert out of Alertmanager's or Grafana's webhook body, or its API's list: the first that is firing, else
+    the first. PagerDuty's webhook body is the alert of its incident.
 
     What the alerts of a webhook share stands in it beside them; the alert's own labels and annotations win. Anything
     else is given back as it is.
@@ -20,6 +21,8 @@ def one_alert(value: Any) -> Any:
     Raises:
         ValueError: there is no alert in the list.
     """
+    if isinstance(value, Mapping) and isinstance(value.get("event"), Mapping):
+        return _of_incident(value["event"])
     common: Mapping[str, Any] = {}
     if isinstance(value, Mapping) and ("alerts" in value or "commonLabels" in value):
         common = value
@@ -36,6 +39,23 @@ def one_alert(value: Any) -> Any:
         **alert,
         "labels": _merged(common.get("commonLabels"), alert.get("labels")),
         "annotations": _merged(common.get("commonAnnotations"), alert.get("annotations")),
+    }
+
+
+def _of_incident(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An incident of PagerDuty (v3 webhooks): its title is all that it says of the alert, its service a label."""
+    data = event.get("data")
+    incident = data.get("incident") or data if isinstance(data, Mapping) else {}
+    title = incident.get("title") or incident.get("summary") if isinstance(incident, Mapping) else None
+    if not isinstance(title, str) or not title.strip():
+        raise ValueError("the event of PagerDuty has no incident with a title")
+    service = incident.get("service")
+    name = service.get("summary") if isinstance(service, Mapping) else None
+    labels = {"service": name} if isinstance(name, str) and name else {}
+    urgency = incident.get("urgency")
+    return {
+        "labels": labels | ({"severity": urgency} if isinstance(urgency, str) else {}),
+        "annotations": {"summary": title},
     }
 
 

@@ -12,7 +12,7 @@ Alert = dict[str, Any]
 
 
 def parse_alert(text: str) -> Alert:
-    """An alert from Alertmanager's webhook body, one of its alerts, its API's list, or Cairn's own shape.
+    """An alert from a webhook body of Alertmanager, Grafana or PagerDuty, one alert, a list, or Cairn's own shape.
 
     Of several alerts the first that is firing counts.
 

@@ -35,6 +35,14 @@ def remove_noise(lines: list[str], parser: MarkdownIt) -> list[str]:
     return cleaned
 
 
+def without_comments(text: str) -> str:
+    """Markdown without its HTML comments, code untouched: what a template tells the author, no reader sees."""
+    if "<!--" not in text:
+        return text
+    runs = _runs(text.split("\n"), MarkdownIt("commonmark"))
+    return "\n".join("\n".join(run) if is_code else _without_comments("\n".join(run)) for is_code, run in runs)
+
+
 def _runs(lines: list[str], parser: MarkdownIt) -> Iterator[tuple[bool, list[str]]]:
     """Runs of code lines and of other lines, in turn."""
     at = 0
@@ -81,13 +89,13 @@ def _without_comments(text: str) -> str:
         line = text[max(near, text.rfind("\n", near, start) + 1) : start]
         after = text[start : start + 200].split("\n", 1)[0]
         end = text.find("-->", start + 4)
-        if end < 0:
-            kept.append(text[at:].replace("<!--", ""))
-            return "".join(kept)
         if line.count("`") % 2 and "`" in after:
             kept.append(text[at : start + 4])
             at = start + 4
             continue
+        if end < 0:
+            kept.append(text[at:].replace("<!--", ""))
+            return "".join(kept)
         kept += text[at:start], "\n" * text.count("\n", start, end)
         at = end + 3
     return "".join(kept) + text[at:]

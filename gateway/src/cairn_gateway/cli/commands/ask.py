@@ -27,7 +27,11 @@ def ask(
     *,
     alert: Annotated[
         str | None,
-        typer.Option(metavar="FILE|-", help="The alert as JSON, as Alertmanager sends it.", show_default=False),
+        typer.Option(
+            metavar="FILE|-",
+            help="The alert as JSON, as Alertmanager, Grafana or PagerDuty send it.",
+            show_default=False,
+        ),
     ] = None,
     again: Annotated[bool, typer.Option("-c", "--continue", help="The question may be about the last answer.")] = False,
     k: K = None,

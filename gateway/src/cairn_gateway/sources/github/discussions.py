@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from cairn_gateway.sources.github.payloads import (
     Comment,
+    GiteaReviewPayload,
     Issue,
     IssueCommentPayload,
     IssuesPayload,
@@ -21,10 +24,15 @@ from cairn_shared.documents.build import document_event
 from cairn_shared.documents.references import references
 from cairn_shared.documents.times import version
 from cairn_shared.events import Event, EventType, SourceDocument
+from cairn_shared.runbooks.noise import without_comments
 
 # GitHub's times are whole seconds. Within one, what is born comes first and what is deleted last; every other delivery
 # holds the whole state of its moment, so the one that reached us later is the later state.
 _RANKS = {"opened": 0, "created": 0, "submitted": 0, "deleted": 9, "transferred": 9}
+_GITEA_VERDICTS = {
+    "pull_request_review_approved": "approved",
+    "pull_request_review_rejected": "changes_requested",
+}
 _GONE = frozenset({"deleted", "transferred"})
 
 
@@ -53,6 +61,23 @@ def translate_review(payload: ReviewPayload, delivery: Delivery) -> Translation:
     """A review with its verdict."""
     place = place_of(payload.repository, delivery)
     return Translation([comment_event(payload.review, "review", payload.action, payload.pull_request, place)])
+
+
+def translate_gitea_review(payload: GiteaReviewPayload, delivery: Delivery) -> Translation:
+    """A review as Gitea and Forgejo tell it. It has no id: one is made of all that tells it from others."""
+    place, pull = place_of(payload.repository, delivery), payload.pull_request
+    said, by = payload.review, _name(payload.sender)
+    at = pull.time() or delivery.received_at
+    told = "\0".join([by or "", said.type, said.content or "", at.isoformat()])
+    review = Comment(
+        id=int.from_bytes(hashlib.sha256(told.encode()).digest()[:6]),
+        body=said.content,
+        html_url=pull.html_url,
+        user=payload.sender,
+        submitted_at=at,
+        state=_GITEA_VERDICTS.get(said.type),
+    )
+    return Translation([comment_event(review, "review", None, pull, place)])
 
 
 def translate_review_comment(payload: ReviewCommentPayload, delivery: Delivery) -> Translation:
@@ -104,7 +129,7 @@ def comment_event(comment: Comment, noun: str, action: str | None, issue: Issue,
         SourceDocument(
             title=text.title(f"{'Review' if noun == 'review' else 'Comment'} on #{issue.number}:", issue.title),
             body=text.body(
-                comment.body,
+                without_comments(comment.body or ""),
                 {"By": author, "Verdict": verdict, "Path": comment.path, "Date": at.isoformat()},
             ),
             part=part,
@@ -133,7 +158,7 @@ def _main(kind: EventType, issue: Issue, action: str | None, place: Place, facts
         SourceDocument(
             title=text.title(issue.title) or f"#{issue.number}",
             body=text.body(
-                issue.body,
+                without_comments(issue.body or ""),
                 {
                     **facts,
                     "Author": author,

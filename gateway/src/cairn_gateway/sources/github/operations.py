@@ -18,6 +18,7 @@ from cairn_shared.documents.build import document_event
 from cairn_shared.documents.references import references
 from cairn_shared.documents.times import version
 from cairn_shared.events import Event, SourceDocument
+from cairn_shared.runbooks.noise import without_comments
 
 _STATES = {"queued": 1, "pending": 2, "waiting": 2, "in_progress": 3, "inactive": 5}
 _RUNS = {"requested": 0, "in_progress": 1, "completed": 2}
@@ -52,7 +53,7 @@ def translate_release(payload: ReleasePayload, delivery: Delivery) -> Translatio
                         "Release", release.tag_name, release.name if release.name != release.tag_name else ""
                     ),
                     body=text.body(
-                        release.body,
+                        without_comments(release.body or ""),
                         {
                             "Tag": release.tag_name,
                             "Repository": place.prefix,

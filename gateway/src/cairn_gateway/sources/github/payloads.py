@@ -148,6 +148,18 @@ class ReviewPayload(Base):
     review: Comment
 
 
+class GiteaReview(Incoming):
+    """Without an id, a time or an author: the payload's `sender` wrote it."""
+
+    type: str = ""
+    content: str | None = None
+
+
+class GiteaReviewPayload(Base):
+    pull_request: PullRequest
+    review: GiteaReview
+
+
 class ReviewCommentPayload(Base):
     pull_request: PullRequest
     comment: Comment

@@ -9,6 +9,7 @@ from cairn_shared.documents.build import document_event
 from cairn_shared.documents.references import references
 from cairn_shared.documents.times import version
 from cairn_shared.events import EventType, SourceDocument
+from cairn_shared.runbooks.noise import without_comments
 
 _RANKS = {"open": 0}
 """Times are whole seconds: within one the first state is known, the others come in the order of their arrival."""
@@ -48,7 +49,7 @@ def translate_note(payload: NotePayload, delivery: Delivery) -> Translation:
                 "comment",
                 SourceDocument(
                     title=text.title(f"Comment on {suffix[:13]}:", about),
-                    body=text.body(note.note, {"By": author, "Date": at.isoformat()}),
+                    body=text.body(without_comments(note.note or ""), {"By": author, "Date": at.isoformat()}),
                     part=part,
                     url=note.url,
                     service=place.service,
@@ -82,7 +83,7 @@ def _main(kind: EventType, sign: str, payload: IssuePayload, delivery: Delivery)
                     body=""
                     if hidden
                     else text.body(
-                        about.description,
+                        without_comments(about.description or ""),
                         {
                             "Merge request" if sign == "!" else "Issue": place.subject(suffix),
                             "State": about.state,
