@@ -329,3 +329,35 @@ def test_long_paths_get_distinct_ids_of_allowed_length() -> None:
 def test_a_path_without_letters_has_no_id() -> None:
     with pytest.raises(InvalidInput):
         id_of_path("---/!!.md")
+
+
+async def test_a_preview_shows_the_steps_and_writes_nothing(client: httpx.AsyncClient) -> None:
+    text = "---\ntitle: Redis\n---\n# Redis\n\n## Steps\n\n1. Look.\n2. Restart.\n"
+    shown = await client.post("/runbooks/preview", json={"markdown": text})
+    assert shown.status_code == 200
+    body = shown.json()
+    assert [(step["number"], step["body"]) for step in body["steps"]] == [(1, "Look."), (2, "Restart.")]
+    assert body["title"] == "Redis"
+    assert body["warnings"] == []
+    assert (await client.get("/runbooks")).json()["runbooks"] == []
+    bad = await client.post("/runbooks/preview", json={"markdown": "# Only a title\n"})
+    assert (bad.status_code, bad.json()["field"]) == (422, "markdown")
+
+
+async def test_what_was_written_before_can_be_read_and_put_back(client: httpx.AsyncClient) -> None:
+    headers = {"content-type": "text/markdown"}
+    first, second = "# R\n\n1. Look.\n", "# R\n\n1. Look twice.\n"
+    for text in (first, second):
+        assert (await client.put("/runbooks/r", content=text, headers=headers)).status_code in {200, 201}
+    old = await client.get("/runbooks/r/revisions/1")
+    assert [step["body"] for step in old.json()["steps"]] == ["Look."]
+    source = await client.get("/runbooks/r/revisions/1", headers={"accept": "text/markdown"})
+    assert source.text == first
+    back = await client.put("/runbooks/r", content=source.text, headers=headers | {"if-match": '"2"'})
+    assert (back.status_code, back.json()["revision"]) == (200, 3)
+    for missing in ("4", "99"):
+        assert (await client.get(f"/runbooks/r/revisions/{missing}")).status_code == 404
+    assert (await client.get("/runbooks/r/revisions/0")).status_code == 422
+    await client.delete("/runbooks/r")
+    assert (await client.get("/runbooks/r/revisions/4")).status_code == 404, "a tombstone has no text"
+    assert (await client.get("/runbooks/r/revisions/3")).status_code == 200

@@ -1,4 +1,4 @@
-"""`/runbooks`: read, write, delete, import."""
+"""`/runbooks`: read, write, delete, import; what a text would be, and what was written before."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from cairn_gateway.routes.problems import Responses, problems
 from cairn_gateway.schemas.runbooks import (
     ImportAnswer,
     ImportBody,
+    PreviewAnswer,
     RevisionPage,
     RevisionView,
     RunbookBody,
@@ -130,6 +131,19 @@ async def import_runbooks(request: Request, state: Gateway, who: RequireEditor) 
     return ImportAnswer(results=await import_items(state.store, body, by=who.user_id))
 
 
+@router.post(
+    "/preview",
+    response_model=PreviewAnswer,
+    responses=problems(400, 413, 422),
+    openapi_extra=described(RunbookBody),
+)
+async def preview_runbook(request: Request, _: RequireReader) -> PreviewAnswer:
+    """What a runbook would be, step by step, without writing it."""
+    refuse_encoded(request)
+    draft = await asyncio.to_thread(from_json_bytes, "preview", await request.body(), source=None)
+    return PreviewAnswer.of(draft.runbook, draft.warnings)
+
+
 @router.get(
     "/{runbook_id}",
     response_model=RunbookView,
@@ -183,6 +197,28 @@ async def list_revisions(
         for stored in found[:limit]
     ]
     return RevisionPage(id=runbook_id, revisions=views, next=following)
+
+
+@router.get("/{runbook_id}/revisions/{revision}", response_model=RunbookView, responses=_GET_RESPONSES)
+async def get_revision(
+    runbook_id: RunbookId,
+    revision: Annotated[int, InPath(ge=1, lt=2**63)],
+    state: Gateway,
+    _: RequireReader,
+    accept: Annotated[str | None, Header(max_length=1000)] = None,
+) -> RunbookView | Response:
+    """A runbook as it was. To go back to it, `PUT` its Markdown with `If-Match` of the newest revision."""
+    found = await state.store.revisions(runbook_id, revision + 1, 1)
+    if not found or found[0].revision != revision or found[0].deleted:
+        raise NotFound(f"there is no revision {revision} of {runbook_id}")
+    stored = found[0]
+    if MARKDOWN in (accept or ""):
+        if stored.markdown is None:
+            raise HTTPException(406, "this revision was not written as Markdown; ask for application/json")
+        return PlainTextResponse(
+            stored.markdown, media_type=f"{MARKDOWN}; charset=utf-8", headers={"ETag": etag(revision), "Vary": "Accept"}
+        )
+    return RunbookView.of(stored)
 
 
 @router.delete("/{runbook_id}", response_model=RunbookDeletedBody, responses=problems(404, 409, 412, 422))

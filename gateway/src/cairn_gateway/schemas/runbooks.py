@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
 from cairn_gateway.schemas.base import Body, Line, Name, Path, Url, WriteStatus
-from cairn_shared.runbooks.model import Step, StepKind
+from cairn_shared.runbooks.model import Runbook, Step, StepKind
 from cairn_shared.runbooks.records import Head, Stored, Written
 
 MAX_IMPORT_ITEMS = 200
@@ -135,6 +135,24 @@ class RunbookView(BaseModel):
             updated_by=stored.updated_by,
             event_id=stored.event_id,
         )
+
+
+class PreviewAnswer(BaseModel):
+    """What a text would be as a runbook."""
+
+    title: str
+    service: str | None
+    severity: str | None
+    owner: str | None
+    tags: list[str]
+    alerts: list[str]
+    steps: list[Step]
+    warnings: list[str]
+
+    @classmethod
+    def of(cls, runbook: Runbook, warnings: Sequence[str]) -> PreviewAnswer:
+        """Of what was read."""
+        return cls.model_validate({**runbook.model_dump(), "warnings": list(warnings)})
 
 
 class RunbookSummary(BaseModel):
