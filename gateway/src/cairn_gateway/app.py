@@ -55,6 +55,7 @@ from cairn_gateway.repositories import Repositories, RepositoryTimer, TimerPolic
 from cairn_gateway.repository_verify import RepositoryVerifier
 from cairn_gateway.routes import ROUTERS
 from cairn_gateway.routes.openai_errors import OpenAIErrors
+from cairn_gateway.routes.root import root_router
 from cairn_gateway.settings import GatewaySettings
 from cairn_gateway.settle import SettlePolicy, Settler
 from cairn_shared import mongo, redis
@@ -127,6 +128,11 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     app.add_middleware(RequestMetrics, metrics=metrics, clock=clock)
     for router in ROUTERS:
         app.include_router(router)
+    app.include_router(root_router(console=settings.console))
+    if settings.console:
+        from cairn_gateway.console import open_console  # a second of imports, for those who want it
+
+        open_console(app, settings)
     return app
 
 

@@ -128,6 +128,20 @@ class QuestionSettings(Settings):
     ] = 30.0
 
 
+class ConsoleSettings(Settings):
+    """The console in the browser."""
+
+    console: Annotated[bool, Field(description="Serve the console at /console.")] = True
+    console_secret: Annotated[
+        SecretStr | None,
+        Field(
+            min_length=16,
+            description="Encrypts sessions; replicas need the same. Without it a restart ends them.",
+        ),
+    ] = None
+    console_session_hours: Annotated[float, Field(gt=0, le=24 * 30, description="How long a session lasts.")] = 12.0
+
+
 class GatewaySettings(
     ServiceSettings,
     KafkaSettings,
@@ -142,6 +156,7 @@ class GatewaySettings(
     StatusSettings,
     DeadLetterSettings,
     QuestionSettings,
+    ConsoleSettings,
 ):
     """Everything the gateway reads from the environment."""
 
