@@ -2,6 +2,7 @@
 
 VENV ?= .venv
 BIN := $(VENV)/bin
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo -n)
 # The first Python from 3.11 on that can make a virtual environment.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
 	$$p -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
@@ -27,7 +28,7 @@ export CAIRN_HOME ?= $(CURDIR)/.cairn
 export BROKER KAFKA_HOME CONSUMERS CAIRN_PORT LLM_BASE_URL LLM_API_KEY LLM_MODEL SEED
 
 .DEFAULT_GOAL := help
-.PHONY: help install run stop up down logs test test-compose check format bench lock chaos eval
+.PHONY: help install run stop up down logs browser test test-compose check format bench lock chaos eval
 
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,7 +77,12 @@ down: ## Stop the containers; their data stays in volumes
 logs: ## Follow the containers' logs (ARGS=gateway)
 	$(COMPOSE) logs --follow --tail 100 $(ARGS)
 
-test: install ## Run the tests, beside a running stack (ARGS='-k name', WORKERS=0 for one process)
+browser: ## Install a Chromium for the tests of the console, where there is none (Debian's, by apt)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+		echo "no Chromium: the tests of the console are skipped" >&2
+
+test: install browser ## Run the tests, beside a running stack (ARGS='-k name', WORKERS=0 for one process)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-compose: install ## End-to-end checks against a stack in containers (URL=http://127.0.0.1:8000, its .env in this folder)

@@ -268,6 +268,7 @@ def gateway_settings(
         answerer_url=upstream.url,
         cairn_bootstrap_api_key=SecretStr(ADMIN_KEY),
         reconcile_interval=0,
+        console=False,  # NiceGUI has one app in a process
         lease_seconds=1.0,
         # A group of its own and nobody's farewell: the broker of the tests takes seconds for either (stores/tansu.py).
         dlq_group=f"dlq-{uuid.uuid4()}",

@@ -33,6 +33,7 @@ PAGES = (
 )
 
 _KEYS = """
+document.documentElement.lang = 'en';
 document.addEventListener('keydown', event => {
   const typing = /^(input|textarea|select)$/i.test(event.target.tagName) || event.target.isContentEditable;
   if (event.key === '/' && !typing && !event.ctrlKey && !event.metaKey) {

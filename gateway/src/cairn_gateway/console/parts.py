@@ -42,6 +42,14 @@ def code(source: str, commands: Sequence[Json] = ()) -> None:
             _labels(commands)
 
 
+def editor(text: str, name: str) -> ui.codemirror:
+    """A field for a long text. Not coloured: the colours of no theme can be read in both light and dark."""
+    field = ui.codemirror(text, language=None, line_wrapping=True)
+    script = f"getHtmlElement({field.id})?.querySelector('.cm-content')?.setAttribute('aria-label', {name!r})"
+    ui.timer(0.2, lambda: ui.run_javascript(script), once=True)
+    return field
+
+
 def copied(source: str) -> None:
     """Put it into the clipboard."""
     ui.clipboard.write(source)
@@ -76,7 +84,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Seq
         + "</tr>"
         for row in rows
     )
-    html(f'<table class="table"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>').classes("scroll")
+    html(f'<table class="table"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>').classes("scroll").props(
+        "tabindex=0"
+    )
 
 
 def _num(name: str, numbers: Sequence[str]) -> str:

@@ -145,7 +145,7 @@ class _Asking:
     def _state(self, answer: Json) -> None:
         told = [parts.mode_tag(answer["mode"])]
         if answer["degraded"]:
-            told.append(tag(answer["degraded_reason"] or "degraded", "warn"))
+            told.append(tag((answer["degraded_reason"] or "degraded").replace("_", " "), "warn"))
         if index_time := answer["freshness"].get("index_time"):
             told.append(f'<span class="soft small">index of {parts.ago(index_time)}</span>')
         pending = [one["runbook_id"] for one in answer["freshness"].get("pending", [])]

@@ -270,7 +270,7 @@ class _Letter:
     async def _edit(self, one: Json) -> None:
         with ui.dialog() as dialog, ui.card().classes("stack"):
             ui.label("A new event in its place, linked to the letter.")
-            text = ui.codemirror(one["value"]["text"] or "", language="JSON", line_wrapping=True).style("height: 22rem")
+            text = parts.editor(one["value"]["text"] or "", "Value").style("height: 22rem")
             reason = ui.input("reason").props("outlined dense")
             said = ui.element("div").classes("stack")
 

@@ -72,7 +72,7 @@ def _list(found: list[Json]) -> None:
                 parts.ago(one["asked_at"]) + f'<div class="soft small">{plain(one["user_id"] or "")}</div>',
                 _again(one["question"]),
                 parts.mode_tag(one["mode"])
-                + (tag(one["degraded_reason"], "warn") if one["degraded"] else "")
+                + (tag((one["degraded_reason"] or "").replace("_", " "), "warn") if one["degraded"] else "")
                 + "".join(tag(said["verdict"]) for said in one["feedback"]),
                 _from(one["cited"])
                 or "".join(f'<div class="soft">{plain(near["title"])}</div>' for near in one["nearest"][:1]),

@@ -40,7 +40,7 @@ def add(console: Console) -> None:
 async def _list(api: Api, text: str) -> None:
     with ui.element("div").classes("line"):
         heading("Runbooks").classes("grow")
-        ui.button("New", icon="add", on_click=lambda: ui.navigate.to("/console/edit")).props("outline dense no-caps")
+        ui.button("New", icon="add", on_click=lambda: ui.navigate.to("/edit")).props("outline dense no-caps")
     with ui.element("div").classes("line"):
         words = ui.input(value=text, placeholder="in title or id").props('outlined dense aria-label="Filter" clearable')
         words.classes("grow")
@@ -93,7 +93,7 @@ async def _one(api: Api, runbook_id: str, revision: int | None) -> None:
     with ui.element("div").classes("line"):
         heading(book["title"]).classes("grow")
         if book["markdown"] and revision is None:
-            ui.button("Edit", icon="edit", on_click=lambda: ui.navigate.to(f"/console/edit/{runbook_id}")).props(
+            ui.button("Edit", icon="edit", on_click=lambda: ui.navigate.to(f"/edit/{runbook_id}")).props(
                 "outline dense no-caps"
             )
     facts = [book["service"], book["severity"], book["owner"], *book["tags"]]
@@ -131,7 +131,7 @@ async def _go_back(api: Api, runbook_id: str, revision: int) -> None:
 
         async def back() -> None:
             if await attempt(api.put_markdown(f"/runbooks/{runbook_id}", old, now["revision"])) is not None:
-                ui.navigate.to(f"/console/runbook/{runbook_id}")
+                ui.navigate.to(f"/runbook/{runbook_id}")
 
         ui.button(f"Put revision {revision} back", on_click=back).props("outline no-caps")
 
@@ -177,7 +177,7 @@ async def _revisions(api: Api, runbook_id: str) -> None:
 
 
 class _Editor:
-    """A text, what it would be as a runbook, and what is wrong with it. Written over the revision it was read at only."""
+    """A text, what it would be as a runbook, and what is wrong with it. Written over what was read only."""
 
     def __init__(self, api: Api, runbook_id: str | None, revision: int | None, text: str) -> None:
         self._api = api
@@ -190,9 +190,8 @@ class _Editor:
         self._name = ui.input("id", value=self._id or "").props('outlined dense aria-label="Id"')
         self._name.set_enabled(self._id is None)
         with ui.element("div").classes("line").style("align-items: stretch"):
-            self._text = ui.codemirror(self._before, language="Markdown", line_wrapping=True).classes("grow")
+            self._text = parts.editor(self._before, "Markdown").classes("grow")
             self._text.style("min-height: 24rem; min-width: min(24rem, 100%)")
-            self._text.props('aria-label="Markdown"')
             self._preview = ui.element("div").classes("stack grow").style("min-width: min(22rem, 100%)")
         with ui.element("div").classes("line"):
             ui.button("Preview", on_click=self._show).props("outline no-caps")
@@ -233,7 +232,7 @@ class _Editor:
                     await self._conflict()
             return
         ui.notify(f"revision {written['revision']}: {written['status']}; it is searchable in a moment")
-        ui.navigate.to(f"/console/runbook/{name}")
+        ui.navigate.to(f"/runbook/{name}")
 
     async def _conflict(self) -> None:
         """What the other has written, and a way to write over it knowingly."""

@@ -55,7 +55,13 @@ def _plots(counts: list[Json]) -> None:
             slowest[one["hour"]] = max(slowest.get(one["hour"], 0.0), round(one["seconds"], 2))
     hours = sorted({one["hour"] for one in counts})
     series = [
-        {"name": name, "type": "bar", "stack": "events", "barMaxWidth": 28, "data": [[hour, of.get(hour, 0)] for hour in hours]}
+        {
+            "name": name,
+            "type": "bar",
+            "stack": "events",
+            "barMaxWidth": 28,
+            "data": [[hour, of.get(hour, 0)] for hour in hours],
+        }
         for name, of in sorted(by_source.items())
     ]
     heading("Events by hour and source", 2)
