@@ -205,14 +205,23 @@ def test_every_page_is_accessible_and_without_errors(
 def test_the_console_shows_nothing_before_the_key_and_runs_no_foreign_text(
     page: Page, stack: Stack, complaints: list[str]
 ) -> None:
-    anonymous = httpx.Client(base_url=str(stack.http.base_url), trust_env=False)
+    with httpx.Client(base_url=str(stack.http.base_url), trust_env=False) as anonymous:
+        only_a_key_opens(anonymous, admin_key(stack))
+    hostile = "# <img src=x onerror=alert(1)> flap\n\n1. <script>document.title='taken'</script> Look [here](javascript:alert(1)).\n"
+    saved(stack, "press-hostile", hostile)
+    page.goto(f"{url(stack)}/runbook/press-hostile")
+    expect(page.get_by_text("<script>document.title='taken'</script>").first).to_be_visible()
+    assert page.title() != "taken"
+    assert page.locator("a[href^='javascript']").count() == 0
+
+
+def only_a_key_opens(anonymous: httpx.Client, key: str) -> None:
     for path in PAGES:
         answer = anonymous.get(f"/console{path}")
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("/console/login")
     refused = anonymous.post("/console/login", data={"key": "cairn_wrong", "to": "//evil.example"})
     assert (refused.status_code, "set-cookie" in refused.headers) == (401, False)
-    key = admin_key(stack)
     taken = anonymous.post("/console/login", data={"key": key, "to": "https://evil.example/console/"})
     assert taken.headers["location"] == "/console/"
     cookie = taken.headers["set-cookie"]
@@ -220,12 +229,6 @@ def test_the_console_shows_nothing_before_the_key_and_runs_no_foreign_text(
     assert key not in cookie
     foreign = anonymous.post("/console/login", data={"key": key}, headers={"sec-fetch-site": "cross-site"})
     assert foreign.status_code == 403
-    hostile = "# <img src=x onerror=alert(1)> flap\n\n1. <script>document.title='taken'</script> Look [here](javascript:alert(1)).\n"
-    saved(stack, "press-hostile", hostile)
-    page.goto(f"{url(stack)}/runbook/press-hostile")
-    expect(page.get_by_text("<script>document.title='taken'</script>").first).to_be_visible()
-    assert page.title() != "taken"
-    assert page.locator("a[href^='javascript']").count() == 0
 
 
 def write(page: Page, text: str, within: str = "") -> None:

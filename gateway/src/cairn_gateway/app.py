@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
-import httpx
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
@@ -17,15 +15,10 @@ from cairn_gateway.adapters.answerer import HttpAnswerer, open_session
 from cairn_gateway.adapters.consumers import HttpConsumers
 from cairn_gateway.adapters.embedder import HttpEmbedder
 from cairn_gateway.adapters.kafka_events import KafkaPublisher
-from cairn_gateway.adapters.mongo_audit import MongoAudit
 from cairn_gateway.adapters.mongo_leases import MongoLeases
 from cairn_gateway.adapters.mongo_names import MongoNames
 from cairn_gateway.adapters.mongo_plans import MongoPlans
-from cairn_gateway.adapters.mongo_questions import MongoQuestions
-from cairn_gateway.adapters.mongo_records import EXECUTION_INDEXES, FEEDBACK_INDEXES, MongoRecords
-from cairn_gateway.adapters.mongo_spool import MongoSpool, SpoolPolicy
 from cairn_gateway.adapters.mongo_statistics import MongoStatistics
-from cairn_gateway.adapters.mongo_users import MongoUsers
 from cairn_gateway.adapters.mongo_wakeups import MongoWakeups
 from cairn_gateway.adapters.redis_limiter import LimitPolicy, RedisLimiter
 from cairn_gateway.adapters.redis_receipts import RedisReceipts
@@ -47,11 +40,23 @@ from cairn_gateway.mcp_server.own import OwnKnowledge
 from cairn_gateway.mcp_server.server import build_server
 from cairn_gateway.metrics import Metrics, RequestMetrics
 from cairn_gateway.overview import Overview
-from cairn_gateway.parts import TIMEOUT, all_dependencies, holder, secrets_of, warm_up
+from cairn_gateway.parts import (
+    INBOX,
+    TIMEOUT,
+    all_dependencies,
+    background,
+    holder,
+    open_consumers,
+    open_embedder,
+    open_repositories,
+    people,
+    secrets_of,
+    spools_of,
+    warm_up,
+)
 from cairn_gateway.questions.recorder import Recorder, RecordPolicy
 from cairn_gateway.reconcile import ReconcilePolicy, Reconciler
 from cairn_gateway.relay import Relay, RelayPolicy
-from cairn_gateway.repositories import Repositories, RepositoryTimer, TimerPolicy
 from cairn_gateway.repository_verify import RepositoryVerifier
 from cairn_gateway.routes import ROUTERS
 from cairn_gateway.routes.openai_errors import OpenAIErrors
@@ -63,7 +68,6 @@ from cairn_shared.clock import Clock, SystemClock
 from cairn_shared.health import Readiness
 from cairn_shared.http import open_client
 from cairn_shared.kafka.producer import open_producer
-from cairn_shared.logging import get_logger
 from cairn_shared.repositories.fetches import FetchStore
 from cairn_shared.repositories.hosts import Hosts
 from cairn_shared.repositories.store import RepositoryStore
@@ -73,10 +77,7 @@ from cairn_shared.runbooks.store import RunbookStore, WritePolicy
 from cairn_shared.web.service import create_service
 from cairn_shared.web.shedding import ShedPolicy
 
-log = get_logger(__name__)
-
 NAME = "gateway"
-INBOX = "inbox"
 EVENT_HEADROOM = 64 * 1024
 """Bytes of the largest Kafka record that key and headers may take."""
 
@@ -150,15 +151,15 @@ async def open_gateway(
         )
         answerer_http = await stack.enter_async_context(open_client(settings.answerer_url, TIMEOUT, connections=2))
         answerer = HttpAnswerer(await stack.enter_async_context(open_session(settings.answerer_url)))
-        embedder_http = await _open_embedder(settings, stack)
+        embedder_http = await open_embedder(settings, stack)
 
         publisher = KafkaPublisher(producer)
         retriever = HttpRetriever(retriever_http)
-        spools = inbox, outbox = _spools(settings, database, clock)
+        spools = inbox, outbox = spools_of(settings, database, clock)
         relay = Relay(spools, publisher, clock, metrics, RelayPolicy(poll_interval=settings.relay_poll_interval))
         max_event_bytes = settings.kafka_max_message_bytes - EVENT_HEADROOM
         store = RunbookStore(database, clock, WritePolicy(max_event_bytes=max_event_bytes), relay.wake)
-        users, executions, feedback, audit, questions = _people(database, clock)
+        users, executions, feedback, audit, questions = people(database, clock)
         declarations, fetches = RepositoryStore(database, clock), FetchStore(database, clock)
         dead = assembly.stored(settings, database, clock)
         stored = (store, outbox, inbox, users, executions, feedback, declarations, fetches, audit, questions)
@@ -198,13 +199,13 @@ async def open_gateway(
             policy=AcceptPolicy(settings.inbox, settings.accept_timeout, max_event_bytes=max_event_bytes),
         )
         hosts = Hosts(settings)
-        repositories, repository_timer = await _open_repositories(settings, hosts, declarations, accepter, clock)
+        repositories, repository_timer = await open_repositories(settings, hosts, declarations, accepter, clock)
 
         readiness.register("mongo", lambda: mongo.ping(database))
         services = {"retriever": retriever_http, "answerer": answerer_http}
         if embedder_http:
             services["embedder"] = embedder_http
-        consumer_https = await _open_consumers(settings, stack)
+        consumer_https = await open_consumers(settings, stack)
         consumers = HttpConsumers(tuple(consumer_https.values()))
         services |= consumer_https
         dead_letters = assembly.assemble(
@@ -241,7 +242,7 @@ async def open_gateway(
             build_server(OwnKnowledge(asking, retriever, store), settings.app_version), settings.mcp_allowed_origins
         )
         await stack.enter_async_context(tools.running())
-        await stack.enter_async_context(_background(leadership.run(lead), recorder.run(), warm_up(producer)))
+        await stack.enter_async_context(background(leadership.run(lead), recorder.run(), warm_up(producer)))
         yield State(
             clock=clock,
             arrivals=Arrivals(clock),
@@ -296,67 +297,3 @@ async def open_gateway(
             ),
             limiter=RedisLimiter(cache, clock, LimitPolicy(settings.rate_limit_per_minute, settings.rate_limit_burst)),
         )
-
-
-def _people(
-    database: mongo.Database, clock: Clock
-) -> tuple[MongoUsers, MongoRecords, MongoRecords, MongoAudit, MongoQuestions]:
-    """Users, and what is kept of what they did: executions, feedback, audit, questions."""
-    executions = MongoRecords(database["executions"], "started_at", EXECUTION_INDEXES)
-    feedback = MongoRecords(database["feedback"], "created_at", FEEDBACK_INDEXES)
-    audit, questions = MongoAudit(database["audit"], clock), MongoQuestions(database)
-    return MongoUsers(database, clock), executions, feedback, audit, questions
-
-
-def _spools(settings: GatewaySettings, database: mongo.Database, clock: Clock) -> tuple[MongoSpool, MongoSpool]:
-    """The inbox and the outbox."""
-    always = settings.inbox == "always"
-    inbox = SpoolPolicy(keep=timedelta(hours=1), settles=always)
-    outbox = SpoolPolicy(keep=timedelta(days=settings.outbox_keep_days), settles=always)
-    return MongoSpool(database[INBOX], clock, inbox), MongoSpool(database[OUTBOX], clock, outbox)
-
-
-async def _open_embedder(settings: GatewaySettings, stack: AsyncExitStack) -> httpx.AsyncClient | None:
-    """The connections to the embedder, if there is one for other programs to use."""
-    if settings.embedder_url is None:
-        return None
-    return await stack.enter_async_context(open_client(settings.embedder_url, settings.embedder_timeout))
-
-
-async def _open_consumers(settings: GatewaySettings, stack: AsyncExitStack) -> dict[str, httpx.AsyncClient]:
-    """The connections to the consumers' health pages, by the names that the status page gives them."""
-    return {
-        f"ingest-consumer-{number}": await stack.enter_async_context(open_client(url, TIMEOUT, connections=2))
-        for number, url in enumerate(settings.consumers, start=1)
-    }
-
-
-@asynccontextmanager
-async def _background(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run beside the app; cancelled and awaited at the end. A failure is logged, the process goes on serving."""
-    tasks = [asyncio.ensure_future(_logged(item)) for item in work]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _logged(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except Exception:
-        log.exception("background work ended")
-        raise
-
-
-async def _open_repositories(
-    settings: GatewaySettings, hosts: Hosts, declarations: RepositoryStore, accepter: Accepter, clock: Clock
-) -> tuple[Repositories, RepositoryTimer]:
-    """The use cases of repositories, with those of the file declared."""
-    repositories = Repositories(declarations, hosts, accepter, clock)
-    if settings.runbook_repos:
-        await repositories.apply_file(settings.runbook_repos)
-    policy = TimerPolicy(interval=timedelta(seconds=settings.repo_sync_interval))
-    return repositories, RepositoryTimer(declarations, repositories, clock, policy)

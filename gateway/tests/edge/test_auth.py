@@ -26,6 +26,8 @@ ROUTES: list[tuple[str, str, object, Role]] = [
     ("PUT", "/runbooks/a", STEPS, Role.EDITOR),
     ("GET", "/runbooks/a", None, Role.READER),
     ("GET", "/runbooks/a/revisions", None, Role.READER),
+    ("GET", "/runbooks/a/revisions/1", None, Role.READER),
+    ("POST", "/runbooks/preview", STEPS, Role.READER),
     ("POST", "/runbooks/import", ITEMS, Role.EDITOR),
     ("POST", "/ask", {"question": "Why?"}, Role.READER),
     ("POST", "/search", {"query": "why"}, Role.READER),
@@ -72,7 +74,7 @@ async def test_the_table_of_roles_is_complete(client: httpx.AsyncClient) -> None
     paths = (await client.get("/openapi.json")).json()["paths"]
     open_paths = {"/health", "/health/ready", "/metrics"}
     described = {
-        (method.upper(), path.replace("{runbook_id}", "a"))
+        (method.upper(), path.replace("{runbook_id}", "a").replace("{revision}", "1"))
         for path, methods in paths.items()
         for method in methods
         if path not in open_paths
