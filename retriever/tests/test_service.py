@@ -257,6 +257,26 @@ class TestIndexReports:
             (str(known), "searchable", 3)
         ]
 
+    async def test_alerts_without_a_runbook_are_counted(self, pool: Pool, client: httpx.AsyncClient) -> None:
+        row = (
+            "INSERT INTO documents (document_id, kind, source, external_id, title, occurred_at, labels, alerts)"
+            " VALUES ($1, $2, 'x', $3, 't', $4, $5::jsonb, $6)"
+        )
+        labels = [
+            ("alert", "DiskFull", []),
+            ("alert", "DiskFull", []),
+            ("alert", "Known", []),
+            ("runbook", "", ["known"]),
+        ]
+        for number, (kind, name, alerts) in enumerate(labels):
+            text = f'{{"alertname": "{name}"}}' if name else "{}"
+            await pool.execute(row, uuid.uuid4(), kind, f"{number}", NOW, text, alerts)
+        old = (NOW + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        since = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+        found = (await client.get(f"/index/silent-alerts?since={since}")).json()["alerts"]
+        assert [(one["name"], one["fired"]) for one in found] == [("DiskFull", 2)]
+        assert (await client.get(f"/index/silent-alerts?since={old}")).json()["alerts"] == []
+
     async def test_what_was_settled_is_listed_and_counted(self, pool: Pool, client: httpx.AsyncClient) -> None:
         ids = [uuid.uuid4() for _ in range(3)]
         await pool.executemany(

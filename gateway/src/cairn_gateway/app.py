@@ -14,6 +14,7 @@ from cairn_gateway.accept import Accepter, AcceptPolicy
 from cairn_gateway.adapters.answerer import HttpAnswerer, open_session
 from cairn_gateway.adapters.consumers import HttpConsumers
 from cairn_gateway.adapters.embedder import HttpEmbedder
+from cairn_gateway.adapters.gauges import Gauges
 from cairn_gateway.adapters.kafka_events import KafkaPublisher
 from cairn_gateway.adapters.mongo_leases import MongoLeases
 from cairn_gateway.adapters.mongo_names import MongoNames
@@ -203,10 +204,10 @@ async def open_gateway(
 
         readiness.register("mongo", lambda: mongo.ping(database))
         services = {"retriever": retriever_http, "answerer": answerer_http}
-        if embedder_http:
-            services["embedder"] = embedder_http
+        services |= {"embedder": embedder_http} if embedder_http else {}
         consumer_https = await open_consumers(settings, stack)
         consumers = HttpConsumers(tuple(consumer_https.values()))
+        gauges = Gauges(answerer_http, tuple(consumer_https.values()))
         services |= consumer_https
         dead_letters = assembly.assemble(
             settings,
@@ -284,6 +285,8 @@ async def open_gateway(
                 inbox=settings.inbox,
                 tally=dead.letters.tally,
                 halts=consumers.halts,
+                partitions=gauges.partitions,
+                answers=gauges.answers,
             ),
             workbench=dead_letters.workbench,
             audit=audit,

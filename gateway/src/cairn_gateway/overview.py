@@ -9,7 +9,13 @@ from typing import Any, TypeVar
 from cairn_gateway.dlq.model import Tally
 from cairn_gateway.model import Lease
 from cairn_gateway.ports import Index, Spool
-from cairn_gateway.schemas.operations import DeadLetterStatus, QueueStatus, StatusAnswer
+from cairn_gateway.schemas.operations import (
+    AnswerStatus,
+    DeadLetterStatus,
+    PartitionStatus,
+    QueueStatus,
+    StatusAnswer,
+)
 from cairn_shared.api.consumer import Halt
 from cairn_shared.clock import Clock
 from cairn_shared.errors import CairnError
@@ -37,6 +43,8 @@ class Overview:
         inbox: str,
         tally: Callable[[], Awaitable[Tally]],
         halts: Callable[[], Awaitable[Sequence[Halt]]],
+        partitions: Callable[[], Awaitable[list[PartitionStatus] | None]],
+        answers: Callable[[], Awaitable[AnswerStatus | None]],
     ) -> None:
         self._dependencies = dependencies
         self._names = names
@@ -49,16 +57,20 @@ class Overview:
         self._inbox = inbox
         self._tally = tally
         self._halts = halts
+        self._partitions = partitions
+        self._answers = answers
 
     async def status(self) -> StatusAnswer:
         """How Cairn is; what cannot be asked is null."""
-        failures, index, runbooks, queues, leader, dead = await asyncio.gather(
-            self._dependencies.failures(),
-            _or_none(self._index.status()),
-            _or_none(self._store.count()),
-            _or_none(self._queues()),
-            _or_none(self._leader()),
-            self._dead_letters(),
+        (failures, index, runbooks, queues, leader), (dead, partitions, answers) = await asyncio.gather(
+            asyncio.gather(
+                self._dependencies.failures(),
+                _or_none(self._index.status()),
+                _or_none(self._store.count()),
+                _or_none(self._queues()),
+                _or_none(self._leader()),
+            ),
+            asyncio.gather(self._dead_letters(), _or_none(self._partitions()), _or_none(self._answers())),
         )
         relay: dict[str, Any] | None = None
         if leader is not None:
@@ -73,6 +85,8 @@ class Overview:
             relay=relay,
             inbox=self._inbox,
             dead_letters=dead,
+            partitions=partitions,
+            answers=answers,
         )
 
     async def _dead_letters(self) -> DeadLetterStatus | None:

@@ -11,7 +11,15 @@ from typing import Protocol
 from cairn_gateway.model import Depth, Entry, IngestStateName, Lease, Principal, Vectors
 from cairn_shared.api.ask import AskRequest
 from cairn_shared.api.embedding import ModelInfo
-from cairn_shared.api.index import IndexedDocuments, IndexStatus, IngestCounts, LedgerEntry, PartVersion, SettledEvents
+from cairn_shared.api.index import (
+    IndexedDocuments,
+    IndexStatus,
+    IngestCounts,
+    LedgerEntry,
+    PartVersion,
+    SettledEvents,
+    SilentAlerts,
+)
 from cairn_shared.api.search import SearchRequest, SearchResponse
 from cairn_shared.events import Event
 
@@ -120,6 +128,10 @@ class Settlements(Protocol):
 
     async def events(self, since: datetime | None, limit: int) -> SettledEvents:
         """The first events settled since then, or the last of all."""
+        ...
+
+    async def silent_alerts(self, since: datetime) -> SilentAlerts:
+        """Alerts that fired since then and that no runbook is for."""
         ...
 
     async def ingest(self, since: datetime) -> IngestCounts:

@@ -167,7 +167,7 @@ class GatewaySettings(
     ] = None
     auth_cache_seconds: Annotated[
         float, Field(ge=0, description="How long a good key is believed without asking MongoDB.")
-    ] = 5.0
+    ] = 1.0
     rate_limit_per_minute: Annotated[int, Field(ge=0, description="Requests of one key a minute; 0: no limit.")] = (
         30_000
     )

@@ -18,6 +18,7 @@ from cairn_shared.api.index import (
     LedgerAnswer,
     LedgerQuery,
     SettledEvents,
+    SilentAlerts,
     VersionsAnswer,
     VersionsQuery,
 )
@@ -80,6 +81,14 @@ async def events(
 ) -> SettledEvents:
     """Events as they were settled: the first since a time, or the last."""
     return await reports.events(since, limit)
+
+
+@router.get("/index/silent-alerts", tags=["index"])
+async def silent_alerts(
+    reports: ReportsDep, since: Moment, limit: Annotated[int, Query(ge=1, le=500)] = 100
+) -> SilentAlerts:
+    """Alerts that fired since a time, and that no runbook is for."""
+    return await reports.silent_alerts(since, limit)
 
 
 @router.get("/index/ingest", tags=["index"])

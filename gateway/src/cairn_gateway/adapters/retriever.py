@@ -19,6 +19,7 @@ from cairn_shared.api.index import (
     LedgerQuery,
     PartVersion,
     SettledEvents,
+    SilentAlerts,
     VersionsAnswer,
     VersionsQuery,
 )
@@ -76,6 +77,10 @@ class HttpRetriever:
     async def events(self, since: datetime | None, limit: int) -> SettledEvents:
         params: dict[str, str | int] = {"limit": limit} | ({"since": since.isoformat()} if since else {})
         return await call(self._client, NAME, "GET", "/index/events", SettledEvents, params=params)
+
+    async def silent_alerts(self, since: datetime) -> SilentAlerts:
+        params = {"since": since.isoformat()}
+        return await call(self._client, NAME, "GET", "/index/silent-alerts", SilentAlerts, params=params)
 
     async def ingest(self, since: datetime) -> IngestCounts:
         params = {"since": since.isoformat()}

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from cairn_gateway.dependencies import Gateway, RequireEditor, RequireReader
 from cairn_gateway.routes.problems import problems
 from cairn_gateway.schemas.statistics import CoverageAnswer, QuestionFigures, RunbooksAnswer
-from cairn_shared.api.index import IngestCounts
+from cairn_shared.api.index import IngestCounts, SilentAlerts
 from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
 
 router = APIRouter(prefix="/stats", tags=["statistics"])
@@ -47,6 +47,12 @@ async def coverage(
 async def questions(state: Gateway, _: RequireEditor, days: Days = 30.0) -> QuestionFigures:
     """Questions by day and mode, and the most asked."""
     return QuestionFigures.model_validate(await state.questions.counts(state.clock.now() - timedelta(days=days)))
+
+
+@router.get("/alerts", response_model=SilentAlerts, responses=problems(422))
+async def alerts(state: Gateway, _: RequireReader, days: Days = 30.0) -> SilentAlerts:
+    """Alerts that fired and that no runbook is for."""
+    return await state.settlements.silent_alerts(state.clock.now() - timedelta(days=days))
 
 
 @router.get("/ingest", response_model=IngestCounts, responses=problems(422))

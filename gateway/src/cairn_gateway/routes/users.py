@@ -54,7 +54,7 @@ async def make_key(user_id: UserId, body: KeyBody, state: Gateway, who: RequireA
 
 @router.delete("/{user_id}/keys/{key_id}", status_code=204, responses=problems(404, 422))
 async def remove_key(user_id: UserId, key_id: UserId, state: Gateway, who: RequireAdmin) -> None:
-    """Shut a key out; other gateways believe it for a few seconds more."""
+    """Shut a key out; other gateways follow within a second."""
     await state.users.remove_key(user_id, key_id)
     await state.audit.note(who, "user.revoke", user_id, f"key {key_id} revoked")
 

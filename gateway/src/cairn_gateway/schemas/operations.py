@@ -95,6 +95,26 @@ class DeadLetterStatus(BaseModel):
     halted: Annotated[list[str], Field(description="Partitions on which consumption stopped: topic[partition].")]
 
 
+class PartitionStatus(BaseModel):
+    """A partition that a consumer has: records not yet done, and the age of the oldest in hand."""
+
+    topic: str
+    partition: int
+    lag: int
+    seconds: float = 0.0
+    paused: bool = False
+
+
+class AnswerStatus(BaseModel):
+    """An answerer since it began; of several replicas the one that was asked."""
+
+    circuit: Annotated[
+        Literal["closed", "half-open", "open"] | None, Field(description="Open: the model is not asked for a while.")
+    ]
+    cache_hit_rate: Annotated[float | None, Field(description="Of the questions that could have been cached.")]
+    modes: Annotated[dict[str, int], Field(description="Answers by mode.")]
+
+
 class StatusAnswer(BaseModel):
     """How Cairn is. `dependencies` says `ok` or what is wrong; a part that cannot be asked is null."""
 
@@ -109,6 +129,10 @@ class StatusAnswer(BaseModel):
     dead_letters: Annotated[
         DeadLetterStatus | None, Field(description="With open letters or halted partitions Cairn is degraded.")
     ] = None
+    partitions: Annotated[list[PartitionStatus] | None, Field(description="Null where no consumer can be asked.")] = (
+        None
+    )
+    answers: AnswerStatus | None = None
 
 
 class PlanView(BaseModel):

@@ -25,6 +25,8 @@ from cairn_shared.api.index import (
     PartVersion,
     SettledEvent,
     SettledEvents,
+    SilentAlert,
+    SilentAlerts,
     VersionsAnswer,
 )
 from cairn_shared.postgres import translate
@@ -108,6 +110,16 @@ FROM ingest_ledger l LEFT JOIN documents d USING (document_id)
 """
 SETTLED_SINCE = SETTLED + "WHERE l.settled_at >= $1 ORDER BY l.settled_at, l.event_id LIMIT $2"
 SETTLED_LAST = SETTLED + "ORDER BY l.settled_at DESC, l.event_id DESC LIMIT $1"
+
+SILENT = """
+SELECT min(d.labels ->> 'alertname') AS name, count(*) AS fired, max(d.occurred_at) AS last_fired_at,
+       max(d.service) AS service
+FROM documents d
+WHERE d.kind = 'alert' AND NOT d.deleted AND d.labels ? 'alertname' AND d.occurred_at >= $1
+  AND NOT EXISTS (SELECT FROM documents r WHERE r.kind = 'runbook' AND NOT r.deleted
+                  AND r.alerts @> ARRAY[lower(d.labels ->> 'alertname')])
+GROUP BY lower(d.labels ->> 'alertname') ORDER BY fired DESC, name LIMIT $2
+"""
 
 INGEST = """
 SELECT date_trunc('hour', l.settled_at, 'UTC') AS hour, d.source, l.state, count(*) AS events,
@@ -225,6 +237,15 @@ class PostgresReports:
         except Exception as exc:
             raise translate(exc) from exc
         return SettledEvents(events=[SettledEvent(**dict(row)) for row in rows])
+
+    async def silent_alerts(self, since: datetime, limit: int) -> SilentAlerts:
+        """Alerts that fired since then and that no runbook is for."""
+        try:
+            async with self._pool.acquire() as connection:
+                rows = await connection.fetch(SILENT, since, limit)
+        except Exception as exc:
+            raise translate(exc) from exc
+        return SilentAlerts(alerts=[SilentAlert(**dict(row)) for row in rows])
 
     async def ingest(self, since: datetime) -> IngestCounts:
         """Events settled since then, counted by hour, source and state."""

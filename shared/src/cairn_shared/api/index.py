@@ -1,7 +1,8 @@
 """The retriever's read-only view of the index, for the gateway's verify, status and ingest pages.
 
 `GET /index/status`, `GET /index/documents?source=&after=&limit=&words=`, `GET /index/vectors?source=&after=&limit=`,
-`POST /index/ledger`, `POST /index/versions`, `GET /index/events?since=&limit=`, `GET /index/ingest?since=`.
+`POST /index/ledger`, `POST /index/versions`, `GET /index/events?since=&limit=`, `GET /index/ingest?since=`,
+`GET /index/silent-alerts?since=&limit=`.
 """
 
 from __future__ import annotations
@@ -162,6 +163,21 @@ class IngestCounts(BaseModel):
     """By hour, source and state."""
 
     counts: list[IngestCount]
+
+
+class SilentAlert(BaseModel):
+    """An alert that fired and that no runbook is for."""
+
+    name: str
+    fired: int
+    last_fired_at: AwareDatetime | None
+    service: str | None
+
+
+class SilentAlerts(BaseModel):
+    """The most frequent first."""
+
+    alerts: list[SilentAlert]
 
 
 class LedgerAnswer(BaseModel):

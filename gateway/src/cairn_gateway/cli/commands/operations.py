@@ -203,6 +203,12 @@ def _show_status(state: Json, url: str) -> None:
         if dead["replaying"]:
             facts["dead letters"] += f", {dead['replaying']} being replayed"
         facts["halted"] = dead["halted"]
+    if (partitions := state.get("partitions")) is not None:
+        facts["lag"] = f"{sum(one['lag'] for one in partitions)} records in {len(partitions)} partitions"
+    if answers := state.get("answers"):
+        facts["model circuit"] = answers["circuit"]
+        if (rate := answers["cache_hit_rate"]) is not None:
+            facts["answer cache"] = f"{rate:.0%} hits"
     screen.facts(facts)
 
 

@@ -100,7 +100,7 @@ def revoke(
     user_id: Annotated[str, typer.Argument(metavar="ID")],
     key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `cairn users ls` shows it.")],
 ) -> None:
-    """Shut a key out; it works for a few seconds more."""
+    """Shut a key out, within a second."""
     with connect() as cairn:
         cairn.request("DELETE", f"/users/{segment(user_id)}/keys/{segment(key_id)}")
     screen.note(f"{key_id} is revoked")
@@ -111,7 +111,7 @@ def change_role(
     user_id: Annotated[str, typer.Argument(metavar="ID")],
     role: Annotated[Role, typer.Argument(help="What they may do from now on.")],
 ) -> None:
-    """Change what a user may do; other gateways follow within a few seconds."""
+    """Change what a user may do; other gateways follow within a second."""
     with connect() as cairn:
         user = _user(cairn, user_id)
         kept = {name: user[name] for name in ("name", "email", "team") if user[name] is not None}

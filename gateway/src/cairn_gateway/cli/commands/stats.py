@@ -91,6 +91,17 @@ def questions(*, days: Days = 30.0, as_json: AsJson = False) -> None:
         raise Negative("no question")
 
 
+@stats.command("alerts")
+def alerts(*, days: Days = 30.0, as_json: AsJson = False) -> None:
+    """Show which alerts fired that no runbook is for: runbooks to write. Ends with 1 without any."""
+    found = _get("/stats/alerts", {"days": days}, as_json=as_json)["alerts"]
+    if found and not as_json:
+        rows = [(one["fired"], one["name"], one["service"] or "", one["last_fired_at"]) for one in found]
+        screen.table(("Fired", "Alert", "Service", "Last"), rows, right=("Fired",))
+    if not found:
+        raise Negative("no alert without a runbook")
+
+
 @stats.command("ingest")
 def ingest(
     *, hours: Annotated[float, typer.Option(min=0.01, help="Of so many hours.")] = 24.0, as_json: AsJson = False

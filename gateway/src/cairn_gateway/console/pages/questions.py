@@ -13,6 +13,7 @@ from cairn_gateway.console.frame import Console, empty, failures
 from cairn_gateway.console.markup import heading, tag
 from cairn_gateway.console.rendering import plain
 
+SHOWN = 10
 MODES = ("any", "full", "cached", "excerpts", "keyword", "choose", "refused", "unavailable")
 
 
@@ -24,6 +25,7 @@ def add(console: Console) -> None:
         heading("Questions")
         with failures():
             await _gaps(api)
+            await _silent(api)
         with ui.element("div").classes("line"):
             mode = ui.select(list(MODES), value="any", label="answered").props("outlined dense")
             runbook = ui.input(placeholder="runbook id").props('outlined dense clearable aria-label="Runbook"')
@@ -39,6 +41,22 @@ def add(console: Console) -> None:
         mode.on_value_change(load)
         runbook.on("keydown.enter", load).on("clear", load)
         await load()
+
+
+async def _silent(api: Api) -> None:
+    found = (await api.get("/stats/alerts"))["alerts"][:SHOWN]
+    if not found:
+        return
+    with ui.element("div").classes("card stack"):
+        heading("Alerts that fired with no runbook", 2)
+        parts.table(
+            ("Fired", "Alert", "Service", "Last"),
+            [
+                (plain(one["fired"]), plain(one["name"]), plain(one["service"] or ""), parts.ago(one["last_fired_at"]))
+                for one in found
+            ],
+            numbers=("Fired",),
+        )
 
 
 async def _gaps(api: Api) -> None:

@@ -46,6 +46,8 @@ def _show(found: Json) -> None:
         count = tag(f"{letters['open']} open", "bad" if letters["open"] else "ok")
         html(f'<a href="/console/dlq">{count}</a>', *(tag(f"halted: {one}", "bad") for one in letters["halted"]))
     _queues(found["queues"] or {})
+    _partitions(found["partitions"])
+    _answers(found["answers"])
     _index(found["index"], found["runbooks"])
 
 
@@ -58,6 +60,40 @@ def _queues(queues: Json) -> None:
             for name, one in queues.items()
         ],
         numbers=("Waiting", "Not confirmed", "Refused"),
+    )
+
+
+def _partitions(found: list[Json] | None) -> None:
+    heading("Lag by partition", 2)
+    if found is None:
+        html(soft("No consumer can be asked: INGEST_CONSUMER_URLS names them."))
+        return
+    parts.table(
+        ("Topic", "Partition", "Records", "Oldest", ""),
+        [
+            (
+                plain(one["topic"]),
+                one["partition"],
+                one["lag"],
+                parts.lasting(one["seconds"]),
+                tag("paused", "warn") if one["paused"] else "",
+            )
+            for one in found
+        ],
+        numbers=("Partition", "Records"),
+    )
+
+
+def _answers(found: Json | None) -> None:
+    heading("Answers", 2)
+    if found is None:
+        html(soft("The answerer cannot be asked."))
+        return
+    rate = "" if found["cache_hit_rate"] is None else f"{found['cache_hit_rate']:.0%}"
+    html(
+        tag(f"circuit {found['circuit']}", "ok" if found["circuit"] == "closed" else "bad"),
+        soft(f"cache hits {rate}" if rate else "nothing cached yet"),
+        *(tag(f"{number} {mode}") for mode, number in sorted(found["modes"].items())),
     )
 
 
