@@ -28,7 +28,7 @@ export CAIRN_HOME ?= $(CURDIR)/.cairn
 export BROKER KAFKA_HOME CONSUMERS CAIRN_PORT LLM_BASE_URL LLM_API_KEY LLM_MODEL SEED
 
 .DEFAULT_GOAL := help
-.PHONY: help install run stop up down logs browser test test-compose check format bench lock chaos eval
+.PHONY: help install run stop up down logs browser test test-compose test-kube charts check format bench lock chaos eval
 
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,12 @@ test: install browser ## Run the tests, beside a running stack (ARGS='-k name', 
 test-compose: install ## End-to-end checks against a stack in containers (URL=http://127.0.0.1:8000, its .env in this folder)
 	CAIRN_COMPOSE_URL=$(URL) $(BIN)/python -m pytest tests/compose -m compose --timeout 0 $(ARGS)
 
+test-kube: install ## The charts on the cluster of KUBECONFIG, with KEDA, Helm and the images there: install, scale, upgrade, remove
+	$(BIN)/python -m pytest tests/kube -m kube --timeout 0 -x -s --numprocesses 0 $(ARGS)
+
+charts: install ## Render the manifests of deploy/kubernetes again (needs helm)
+	$(BIN)/python deploy/charts.py --write
+
 check: install ## Format, lint, types, import contracts, and whether constraints.txt is current
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
@@ -96,6 +102,7 @@ check: install ## Format, lint, types, import contracts, and whether constraints
 	$(BIN)/lint-imports
 	$(BIN)/python deploy/lock.py --check
 	$(BIN)/python deploy/settings_page.py --check
+	$(BIN)/python deploy/charts.py
 
 format: install ## Format the code and mend what can be mended
 	$(BIN)/ruff format $(SOURCES)
