@@ -27,6 +27,7 @@ ROUTES: list[tuple[str, str, object, Role]] = [
     ("GET", "/runbooks/a", None, Role.READER),
     ("GET", "/runbooks/a/revisions", None, Role.READER),
     ("GET", "/runbooks/a/revisions/1", None, Role.READER),
+    ("GET", "/runbooks/a/linked-from", None, Role.READER),
     ("POST", "/runbooks/preview", STEPS, Role.READER),
     ("POST", "/runbooks/import", ITEMS, Role.EDITOR),
     ("POST", "/ask", {"question": "Why?"}, Role.READER),

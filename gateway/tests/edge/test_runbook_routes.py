@@ -361,3 +361,17 @@ async def test_what_was_written_before_can_be_read_and_put_back(client: httpx.As
     await client.delete("/runbooks/r")
     assert (await client.get("/runbooks/r/revisions/4")).status_code == 404, "a tombstone has no text"
     assert (await client.get("/runbooks/r/revisions/3")).status_code == 200
+
+
+async def test_a_runbook_knows_what_links_to_it(client: httpx.AsyncClient) -> None:
+    pages = {
+        "redis/disk.md": "# Disk\n\n1. Look.\n",
+        "redis/other.md": "# Other\n\n1. First [the disk](disk.md#step-1).\n",
+        "mysql/disk.md": "# Its own disk\n\n1. As in [theirs](../redis/disk.md).\n",
+        "mysql/near.md": "# Near\n\n1. Not [this one](disk.md), though disk.md is its name.\n",
+    }
+    items = [{"path": path, "markdown": text} for path, text in pages.items()]
+    await client.post("/runbooks/import", json={"source": "docs", "items": items})
+    linked = (await client.get("/runbooks/redis-disk/linked-from")).json()["runbooks"]
+    assert [one["id"] for one in linked] == ["mysql-disk", "redis-other"]
+    assert (await client.get("/runbooks/nothing/linked-from")).status_code == 404

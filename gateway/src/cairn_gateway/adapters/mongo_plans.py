@@ -65,6 +65,7 @@ def queries() -> list[Query]:
         Query("questions of a time", "questions", {"asked_at": {"$gte": _NOW}}, {}),
         Query("questions, the latest", "questions", {}, {"asked_at": -1, "_id": 1}),
         Query("questions that were refused", "questions", {"mode": "refused"}, {"asked_at": -1, "_id": 1}),
+        Query("questions on an alert", "questions", {"alert": "a"}, {"asked_at": -1, "_id": 1}),
         Query("questions on a runbook", "questions", {"cited.runbook_id": "a"}, {"asked_at": -1, "_id": 1}),
         Query("feedback on a request", "feedback", {"request_id": {"$in": ["0"]}}, {}),
         Query("inbox, what waits", "inbox", {"state": "pending"}, {"created_at": 1, "_id": 1}),

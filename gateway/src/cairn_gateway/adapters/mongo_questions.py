@@ -16,6 +16,7 @@ INDEXES = (
     Index("by_mode", (("mode", 1), ("asked_at", -1), ("_id", 1))),
     Index("by_user", (("user_id", 1), ("asked_at", -1), ("_id", 1))),
     Index("by_cited", (("cited.runbook_id", 1), ("asked_at", -1), ("_id", 1))),
+    Index("by_alert", (("alert", 1), ("asked_at", -1), ("_id", 1))),
     Index("by_request", (("request_id", 1),)),
     Index("expiry", (("expires_at", 1),), {"expireAfterSeconds": 0}),
 )

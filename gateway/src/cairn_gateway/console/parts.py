@@ -93,6 +93,21 @@ def _num(name: str, numbers: Sequence[str]) -> str:
     return ' class="num"' if name in numbers else ""
 
 
+def chart(series: list[Json], unit: str) -> None:
+    """A plot over time that can be zoomed into."""
+    ui.echart(
+        {
+            "tooltip": {"trigger": "axis"},
+            "legend": {"type": "scroll", "top": 0, "textStyle": {"color": "#7d8897"}},
+            "grid": {"left": 48, "right": 12, "top": 36, "bottom": 56},
+            "xAxis": {"type": "time", "axisLabel": {"color": "#7d8897"}},
+            "yAxis": {"type": "value", "name": unit, "axisLabel": {"color": "#7d8897"}},
+            "dataZoom": [{"type": "inside"}, {"type": "slider", "height": 18, "bottom": 8}],
+            "series": series,
+        }
+    ).style("height: 15rem; width: 100%").props('role=img aria-label="Plot; the table below has the events"')
+
+
 def ago(moment: str | None) -> str:
     """How long ago, as HTML with the moment itself."""
     if not moment:

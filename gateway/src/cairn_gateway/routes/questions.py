@@ -29,6 +29,7 @@ async def list_questions(
     user_id: Id = None,
     runbook_id: Annotated[Id, Query(description="Only those answered from this runbook.")] = None,
     request_id: Annotated[str | None, Query(max_length=64)] = None,
+    alert: Annotated[str | None, Query(max_length=500, description="The alert's name, as it was given.")] = None,
     since: Moment | None = None,
     until: Moment | None = None,
     after: Annotated[str | None, Query(max_length=300, description="The last page's `next`.")] = None,
@@ -42,6 +43,7 @@ async def list_questions(
         "user_id": user_id,
         "cited.runbook_id": runbook_id,
         "request_id": request_id,
+        "alert": alert,
         "asked_at": times or None,
     }
     found, following = await state.questions.page(wanted, after, limit)

@@ -20,6 +20,7 @@ from cairn_gateway.routes.problems import Responses, problems
 from cairn_gateway.schemas.runbooks import (
     ImportAnswer,
     ImportBody,
+    LinkedFrom,
     PreviewAnswer,
     RevisionPage,
     RevisionView,
@@ -197,6 +198,13 @@ async def list_revisions(
         for stored in found[:limit]
     ]
     return RevisionPage(id=runbook_id, revisions=views, next=following)
+
+
+@router.get("/{runbook_id}/linked-from", response_model=LinkedFrom, responses=problems(404, 422))
+async def list_links(runbook_id: RunbookId, state: Gateway, _: RequireReader) -> LinkedFrom:
+    """Runbooks of the same folder or repository that link to this one."""
+    found = await state.store.linking_to(await state.store.get(runbook_id))
+    return LinkedFrom(runbooks=[RunbookSummary.of(head) for head in found])
 
 
 @router.get("/{runbook_id}/revisions/{revision}", response_model=RunbookView, responses=_GET_RESPONSES)

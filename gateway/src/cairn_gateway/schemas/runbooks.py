@@ -185,6 +185,12 @@ class RunbookPage(BaseModel):
     next: str | None
 
 
+class LinkedFrom(BaseModel):
+    """Runbooks that link to one, in order of their ids."""
+
+    runbooks: list[RunbookSummary]
+
+
 class RevisionView(BaseModel):
     """One revision of a runbook; `steps` is their number."""
 

@@ -6,6 +6,7 @@ outbox to Kafka.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from cairn_shared.errors import Conflict, NotFound, TooLarge
 from cairn_shared.mongo import Database, Document, Index, Session, WriteConflict
 from cairn_shared.retry import Backoff
 from cairn_shared.runbooks import outbox
+from cairn_shared.runbooks.links import targets, without_suffix
 from cairn_shared.runbooks.model import Runbook
 from cairn_shared.runbooks.records import (
     ALWAYS,
@@ -154,6 +156,28 @@ class RunbookStore:
         with mongo.translated():
             cursor = self._runbooks.find({"_id": {"$in": list(runbook_ids)}}, dict.fromkeys(HEAD_FIELDS, 1))
             return {document["_id"]: to_head(document) async for document in cursor}
+
+    async def linking_to(self, stored: Stored, limit: int = 50) -> list[Head]:
+        """Runbooks of the same source with a relative link to this one, in order of their ids."""
+        path, source = stored.runbook.path, stored.runbook.source
+        if path is None:
+            return []
+        name = without_suffix(posixpath.basename(path))
+        wanted: Document = {
+            "deleted": False,
+            "source": source,
+            "_id": {"$ne": stored.runbook.id},
+            "steps.body": {"$regex": re.escape(name).replace("\\ ", "(?: |%20)")},
+        }
+        with mongo.translated():
+            cursor = self._runbooks.find(wanted).sort("_id", 1)
+            found = [document async for document in cursor]
+        target = without_suffix(path)
+        return [
+            to_head(document)
+            for document in found
+            if any(target in targets(step["body"], document["path"] or "") for step in document["steps"])
+        ][:limit]
 
     async def revisions(self, runbook_id: str, before: int | None = None, limit: int = 50) -> list[Stored]:
         """Past and present revisions, newest first, those below `before`."""

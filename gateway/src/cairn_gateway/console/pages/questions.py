@@ -24,23 +24,41 @@ def add(console: Console) -> None:
     async def questions(api: Api) -> None:
         heading("Questions")
         with failures():
+            await _days(api)
             await _gaps(api)
             await _silent(api)
         with ui.element("div").classes("line"):
             mode = ui.select(list(MODES), value="any", label="answered").props("outlined dense")
             runbook = ui.input(placeholder="runbook id").props('outlined dense clearable aria-label="Runbook"')
+            alert = ui.input(placeholder="alert").props('outlined dense clearable aria-label="Alert"')
         shown = ui.element("div").classes("stack")
 
         async def load(_: Any = None) -> None:
             shown.clear()
             with shown, failures():
                 wanted = None if mode.value == "any" else mode.value
-                page = await api.get("/questions", mode=wanted, runbook_id=runbook.value, limit=100)
+                page = await api.get("/questions", mode=wanted, runbook_id=runbook.value, alert=alert.value, limit=100)
                 _list(page["questions"])
 
         mode.on_value_change(load)
-        runbook.on("keydown.enter", load).on("clear", load)
+        for field in (runbook, alert):
+            field.on("keydown.enter", load).on("clear", load)
         await load()
+
+
+async def _days(api: Api) -> None:
+    found = (await api.get("/stats/questions"))["days"]
+    days = sorted({one["day"] for one in found})
+    counts = {(one["day"], one["mode"]): one["count"] for one in found}
+    if len(days) > 1:
+        modes = sorted({one["mode"] for one in found})
+        parts.chart(
+            [
+                {"name": m, "type": "bar", "stack": "all", "data": [[d, counts.get((d, m), 0)] for d in days]}
+                for m in modes
+            ],
+            "questions",
+        )
 
 
 async def _silent(api: Api) -> None:
@@ -88,7 +106,7 @@ def _list(found: list[Json]) -> None:
         [
             (
                 parts.ago(one["asked_at"]) + f'<div class="soft small">{plain(one["user_id"] or "")}</div>',
-                _again(one["question"]),
+                _again(one["question"]) + (f" {tag(one['alert'], 'warn')}" if one["alert"] else ""),
                 parts.mode_tag(one["mode"])
                 + (tag((one["degraded_reason"] or "").replace("_", " "), "warn") if one["degraded"] else "")
                 + "".join(tag(said["verdict"]) for said in one["feedback"]),

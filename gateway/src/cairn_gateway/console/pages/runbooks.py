@@ -116,6 +116,8 @@ async def _one(api: Api, runbook_id: str, revision: int | None) -> None:
             kind = "Step" if step["kind"] != "section" else "Section"
             html(tag(f"{kind} {step['label'] or step['number']}"), soft(lines))
             parts.text(step["body"])
+    if revision is None:
+        await _links(api, runbook_id)
     await _executions(api, runbook_id)
     await _revisions(api, runbook_id)
 
@@ -134,6 +136,12 @@ async def _go_back(api: Api, runbook_id: str, revision: int) -> None:
                 ui.navigate.to(f"/runbook/{runbook_id}")
 
         ui.button(f"Put revision {revision} back", on_click=back).props("outline no-caps")
+
+
+async def _links(api: Api, runbook_id: str) -> None:
+    found = (await api.get(f"/runbooks/{runbook_id}/linked-from"))["runbooks"]
+    if found:
+        html(soft("linked from"), ", ".join(parts.runbook_link(one["id"], one["title"]) for one in found))
 
 
 async def _executions(api: Api, runbook_id: str) -> None:

@@ -65,23 +65,9 @@ def _plots(counts: list[Json]) -> None:
         for name, of in sorted(by_source.items())
     ]
     heading("Events by hour and source", 2)
-    _chart(series, "events")
+    parts.chart(series, "events")
     heading("Accepted to searchable, the slowest source's median, seconds", 2)
-    _chart([{"name": "seconds", "type": "line", "data": [[hour, slowest.get(hour)] for hour in hours]}], "s")
-
-
-def _chart(series: list[Json], unit: str) -> None:
-    ui.echart(
-        {
-            "tooltip": {"trigger": "axis"},
-            "legend": {"type": "scroll", "top": 0, "textStyle": {"color": "#7d8897"}},
-            "grid": {"left": 48, "right": 12, "top": 36, "bottom": 56},
-            "xAxis": {"type": "time", "axisLabel": {"color": "#7d8897"}},
-            "yAxis": {"type": "value", "name": unit, "axisLabel": {"color": "#7d8897"}},
-            "dataZoom": [{"type": "inside"}, {"type": "slider", "height": 18, "bottom": 8}],
-            "series": series,
-        }
-    ).style("height: 15rem; width: 100%").props('role=img aria-label="Plot; the table below has the events"')
+    parts.chart([{"name": "seconds", "type": "line", "data": [[hour, slowest.get(hour)] for hour in hours]}], "s")
 
 
 def _events(found: list[Json]) -> None:
