@@ -28,7 +28,7 @@ export CAIRN_HOME ?= $(CURDIR)/.cairn
 export BROKER KAFKA_HOME CONSUMERS CAIRN_PORT LLM_BASE_URL LLM_API_KEY LLM_MODEL SEED
 
 .DEFAULT_GOAL := help
-.PHONY: help install run stop up down logs browser test test-compose test-kube charts check format bench lock chaos eval
+.PHONY: help install run stop up down logs browser test test-fast test-compose test-kube charts check format bench lock chaos eval
 
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ browser: ## Install a Chromium for the tests of the console, where there is none
 
 test: install browser ## Run the tests, beside a running stack (ARGS='-k name', WORKERS=0 for one process)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-fast: install ## The tests that need no server, in under a minute (ARGS='-k name')
+	$(BIN)/python -m pytest --fast --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 test-compose: install ## End-to-end checks against a stack in containers (URL=http://127.0.0.1:8000, its .env in this folder)
 	CAIRN_COMPOSE_URL=$(URL) $(BIN)/python -m pytest tests/compose -m compose --timeout 0 $(ARGS)

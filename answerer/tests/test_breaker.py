@@ -75,7 +75,7 @@ async def outcome(circuit: Circuit, work: Work) -> str:
         return exc.reason
 
 
-@pytest.fixture(params=["memory", "redis", "away"])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.slow), "away"])
 async def store(request: pytest.FixtureRequest) -> object:
     if request.param == "redis":
         return request.getfixturevalue("redis_url")

@@ -128,6 +128,7 @@ class TestDimensions:
             EmbedderSettings.model_validate({"port": 0, "embedding_dimensions": 2500, "embedding_storage": "vector"})
 
 
+@pytest.mark.slow
 def test_a_setting_that_the_model_shows_to_be_wrong_ends_the_process(tiny: ModelChoice) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "cairn_embedder"],

@@ -267,6 +267,7 @@ CORPORA = Path(os.environ.get("CAIRN_CORPORA") or Path(__file__).resolve().paren
 
 
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="no corpora beside the checkout; set CAIRN_CORPORA")
+@pytest.mark.slow
 def test_every_step_of_the_corpora_is_cut_within_the_limit(count_tokens: CountTokens) -> None:
     sizes: list[int] = []
     for path in sorted(CORPORA.rglob("*.md")):

@@ -103,6 +103,7 @@ def test_a_dashboard_asks_for_what_is_measured(path: Path, series: dict[str, set
     assert faults == {}
 
 
+@pytest.mark.slow
 def test_every_alert_is_seen_firing_and_silent() -> None:
     """The cases of alerts_test.yml, run by Prometheus's own tool."""
     promtool = Path(debian_program("prometheus")).with_name("promtool")

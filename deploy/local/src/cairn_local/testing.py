@@ -34,6 +34,27 @@ class TopicFactory(Protocol):
     def __call__(self, name: str = "test", *, partitions: int = 1, config: dict[str, str] | None = None) -> str: ...
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--fast`."""
+    parser.getgroup("cairn").addoption(
+        "--fast", action="store_true", help="only tests that need no server and are not marked slow"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--fast`, leave out what needs a server."""
+    if not config.getoption("--fast"):
+        return
+    kept = [item for item in items if not _needs_a_server(item)]
+    config.hook.pytest_deselected(items=[item for item in items if _needs_a_server(item)])
+    items[:] = kept
+
+
+def _needs_a_server(item: pytest.Item) -> bool:
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return bool(fixtures & {"test_servers", "stack"}) or item.get_closest_marker("slow") is not None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """The process that the user started owns the servers; a worker of xdist is told where they are."""
     worker = getattr(config, "workerinput", None)
