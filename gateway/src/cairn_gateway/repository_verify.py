@@ -10,7 +10,7 @@ from cairn_shared.errors import TransientError
 from cairn_shared.repositories.hosts import Hosts
 from cairn_shared.repositories.model import Declared, runbook_id
 from cairn_shared.repositories.readers import open_reader
-from cairn_shared.repositories.reading import TreeFile, selected
+from cairn_shared.repositories.reading import TreeFile, selected, unsafe_path
 from cairn_shared.repositories.store import RepositoryStore
 from cairn_shared.runbooks.records import Head
 from cairn_shared.runbooks.store import RunbookStore
@@ -56,6 +56,8 @@ def compare_tree(declared: Declared, files: Iterable[TreeFile], heads: Iterable[
     found: list[TreeDifference] = []
     wanted: set[str] = set()
     for file in files:
+        if unsafe_path(file.path):
+            continue  # the sync takes none of these
         identity = runbook_id(name, file.path)
         wanted.add(identity)
         head = live.get(identity)

@@ -37,12 +37,12 @@ from cairn_shared.runbooks.model import RUNBOOK_ID_PATTERN
         ("**/archive/**", "archive/b.md", True),
         ("a+(b).md", "a+(b).md", True),
         ("a.md", "axmd", False),
-        ("[a--z].md", "-.md", True),
+        ("[a--z].md", "z.md", True),
         ("[&&||~~].md", "&.md", True),
     ],
 )
 def test_patterns_match_as_in_gitignore(pattern: str, path: str, matches: bool) -> None:
-    assert bool(compile_pattern(pattern).fullmatch(path)) is matches
+    assert compile_pattern(pattern).matches(path) is matches
 
 
 @given(st.text("ab[]!^-*?/&|~.\\é", min_size=1, max_size=40), st.text(max_size=60))

@@ -24,11 +24,12 @@ from dulwich.web import make_wsgi_chain
 
 from cairn_shared.errors import Forbidden, TooLarge, TransientError, Unavailable
 from cairn_shared.repositories.forge import Forge
-from cairn_shared.repositories.git import CloneLimits, RemoteGitReader, local_reader
+from cairn_shared.repositories.git import RemoteGitReader, local_reader
 from cairn_shared.repositories.gitea import GiteaReader
 from cairn_shared.repositories.github import GitHubReader
 from cairn_shared.repositories.gitlab import GitLabReader
 from cairn_shared.repositories.hosts import Access, RepositorySettings
+from cairn_shared.repositories.limits import CloneLimits
 from cairn_shared.repositories.readers import open_reader
 from cairn_shared.repositories.reading import BranchNotFound, Head, TreeFile
 
@@ -367,3 +368,22 @@ async def test_git_follows_no_redirect() -> None:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+async def test_a_clone_that_unpacks_to_too_much_is_left(bare: Repo, served: str) -> None:
+    blob = Blob.from_string(bytes(3_000_000))  # three kilobytes on the wire
+    bare.object_store.add_object(blob)
+    commit = bare[bare.refs[Ref(b"refs/heads/main")]].copy()
+    assert isinstance(commit, Commit)
+    commit.tree = commit_tree(bare.object_store, [(b"zeros.bin", blob.id, 0o100644)])
+    bare.object_store.add_object(commit)
+    bare.refs[Ref(b"refs/heads/main")] = commit.id
+    access = Access("git", served, "/ops/r.git", None)
+    for most in (2, 4):
+        async with open_reader(access, RepositorySettings(repo_timeout=5, repo_inflated_mib=most)) as reader:
+            head = await reader.head("main")
+            if most == 2:
+                with pytest.raises(TooLarge, match=r"over 2 MiB \(REPO_INFLATED_MIB\)"):
+                    await reader.files(head.commit)
+            else:
+                assert [file.path for file in await reader.files(head.commit)] == ["zeros.bin"]

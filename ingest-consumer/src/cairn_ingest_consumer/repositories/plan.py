@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cairn_shared.repositories.model import Declaration, Provider, Skipped, page_url, runbook_id
-from cairn_shared.repositories.reading import TreeFile
+from cairn_shared.repositories.reading import TreeFile, unsafe_path
 from cairn_shared.runbooks.records import Head
 
 
@@ -53,6 +53,9 @@ def plan(
     skipped: list[Skipped] = []
     kept: set[str] = set()
     for file in files:
+        if reason := unsafe_path(file.path):
+            skipped.append(Skipped(path=ascii(file.path)[1:-1], reason=reason, blob=file.blob))
+            continue
         identity = runbook_id(declaration.name, file.path)
         if identity in taken:
             skipped.append(Skipped(path=file.path, reason=f"the id {identity} belongs to {taken[identity]}"))

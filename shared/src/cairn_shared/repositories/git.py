@@ -1,6 +1,7 @@
 """Plain git by dulwich: any host over HTTP, and repositories on this machine.
 
-dulwich blocks, so it runs in threads; its files are not made for several at once, so one at a time.
+Only the process of `git_worker` runs this: what a host sends may be made to fill memory. dulwich blocks, so it runs in
+threads; its files are not made for several at once, so one at a time.
 """
 
 from __future__ import annotations
@@ -10,33 +11,28 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dulwich.client import HttpGitClient, HTTPUnauthorized
 from dulwich.errors import GitProtocolError, HangupException, NotGitRepository, ObjectMissing
-from dulwich.object_store import iter_tree_contents
-from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.object_store import ObjectStoreGraphWalker
+from dulwich.objects import Blob, Commit, ObjectID, Tree
 from dulwich.refs import Ref
 from dulwich.repo import Repo
 from pydantic import SecretStr
 from urllib3 import PoolManager
 
 from cairn_shared.errors import Forbidden, TooLarge, TransientError, Unavailable
+from cairn_shared.repositories.limits import MEBIBYTE, CloneLimits
+from cairn_shared.repositories.packs import check_pack
 from cairn_shared.repositories.reading import BranchNotFound, Head, TreeFile
 
 T = TypeVar("T")
-MEBIBYTE = 1024 * 1024
-
-
-@dataclass(frozen=True)
-class CloneLimits:
-    """What a clone may cost. `seconds` are those of the transfer as a whole, however slowly the bytes drip."""
-
-    mebibytes: int = 512
-    seconds: float = 120.0
+MAX_PATH = 4096
+"""Characters of a path, as Linux has them (PATH_MAX)."""
 
 
 class _Spent:
@@ -76,8 +72,9 @@ class _BoundedClient(HttpGitClient):
 class GitReader:
     """As `reading.RepositoryReader`, over a repository that is open on this machine."""
 
-    def __init__(self, open_repository: Callable[[], Repo]) -> None:
+    def __init__(self, open_repository: Callable[[], Repo], limits: CloneLimits = CloneLimits()) -> None:
         self._open = open_repository
+        self._limits = limits
         self._repository: Repo | None = None
         self._turn = asyncio.Lock()
 
@@ -116,11 +113,26 @@ class GitReader:
         found = store[ObjectID(commit.encode())]
         if not isinstance(found, Commit):
             raise BranchNotFound(f"{commit} is no commit")
-        return [
-            TreeFile(entry.path.decode("utf-8", "replace"), entry.sha.decode())
-            for entry in iter_tree_contents(store, found.tree)
-            if stat.S_ISREG(entry.mode)
-        ]
+        return list(self._walk(found.tree))
+
+    def _walk(self, root: ObjectID) -> Iterator[TreeFile]:
+        """The regular files, counting every entry: a few trees that name each other many times unfold without end."""
+        store, entries = self._get().object_store, 0
+        waiting: list[tuple[str, ObjectID]] = [("", root)]
+        while waiting:
+            folder, identity = waiting.pop()
+            tree = store[identity]
+            assert isinstance(tree, Tree)
+            for name, mode, sha in tree.iteritems():
+                entries += 1
+                path = folder + name.decode("utf-8", "replace")
+                if entries > self._limits.objects or len(path) > MAX_PATH:
+                    what = f"over {self._limits.objects} entries (REPO_CLONE_OBJECTS) or a path over {MAX_PATH} letters"
+                    raise TooLarge(f"the tree has {what}", field="size")
+                if stat.S_ISDIR(mode):
+                    waiting.append((f"{path}/", sha))
+                elif stat.S_ISREG(mode):
+                    yield TreeFile(path, sha.decode())
 
     def _read(self, file: TreeFile, limit: int) -> bytes:
         blob = self._get().object_store[ObjectID(file.blob.encode())]
@@ -130,9 +142,9 @@ class GitReader:
         return bytes(blob.data)
 
 
-def local_reader(path: str) -> GitReader:
+def local_reader(path: str, limits: CloneLimits = CloneLimits()) -> GitReader:
     """A reader of the repository in the folder `path`, bare or not."""
-    return GitReader(lambda: Repo(path))
+    return GitReader(lambda: Repo(path), limits)
 
 
 class RemoteGitReader:
@@ -164,7 +176,7 @@ class RemoteGitReader:
         self._folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="cairn-git-")
         folder = self._folder
         await asyncio.to_thread(lambda: _told(lambda: self._fetch(folder, commit)))
-        self._reader = local_reader(folder)
+        self._reader = local_reader(folder, self._limits)
         return await self._reader.files(commit)
 
     async def read(self, file: TreeFile, limit: int) -> bytes:
@@ -190,13 +202,25 @@ class RemoteGitReader:
 
     def _fetch(self, folder: str, commit: str) -> None:
         self._client.spent = _Spent(self._limits)
-        repository = Repo.init_bare(folder)
-        try:
-            self._client.fetch(
-                self._path.encode(), repository, determine_wants=lambda *_a, **_k: [commit.encode()], depth=1
+        with tempfile.TemporaryFile(dir=folder) as pack:
+            found = self._client.fetch_pack(
+                self._path.encode(),
+                lambda *_a, **_k: [commit.encode()],
+                ObjectStoreGraphWalker([], lambda _: []),
+                pack.write,
+                depth=1,
             )
-        finally:
-            repository.close()
+            pack.seek(0)
+            check_pack(pack, self._limits, id_bytes=32 if found.object_format == "sha256" else 20)
+            pack.seek(0)
+            with closing(Repo.init_bare(folder, object_format=found.object_format)) as repository:
+                file, keep, abort = repository.object_store.add_pack()
+                try:
+                    shutil.copyfileobj(pack, file)
+                except BaseException:
+                    abort()
+                    raise
+                keep()
 
 
 def _told(work: Callable[[], T]) -> T:

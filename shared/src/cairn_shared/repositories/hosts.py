@@ -14,7 +14,7 @@ from cairn_shared.settings import Settings
 
 
 class RepositorySettings(Settings):
-    """Where repositories may be, and the tokens to read them. A token goes to the host of its own API only."""
+    """Where repositories may be, and the tokens to read them. A token goes over its API's scheme to its host only."""
 
     github_api_url: Annotated[str, Field(pattern=r"^https?://")] = "https://api.github.com"
     github_token: SecretStr | None = None
@@ -31,6 +31,15 @@ class RepositorySettings(Settings):
     repo_clone_mib: Annotated[
         int, Field(ge=1, description="Largest clone of a `git` repository, in MiB on the wire.")
     ] = 512
+    repo_inflated_mib: Annotated[
+        int, Field(ge=1, description="Largest clone of a `git` repository, in MiB of unpacked objects.")
+    ] = 1024
+    repo_clone_objects: Annotated[int, Field(ge=1, description="Most objects of a clone, and files of a tree.")] = (
+        200_000
+    )
+    repo_memory_mib: Annotated[
+        int, Field(ge=256, description="Address space, in MiB, of the process that reads a `git` repository.")
+    ] = 2048
     repo_clone_timeout: Annotated[float, Field(gt=0, description="Seconds that a clone may take.")] = 120.0
     repo_timeout: Annotated[float, Field(gt=0, description="Seconds for one request to a repository's host.")] = 30.0
 
@@ -78,10 +87,15 @@ class Hosts:
                 setting = f"{declaration.provider.upper()}_API_URL"
                 raise InvalidInput(f"{setting} does not name an API of the host {host}", field="provider")
             return Access(found.provider, found.base, path, found.token)
-        token = next((access.token for access in apis if _web_host(access.base) == host), None)
-        if token is None and host not in self._listed() and not any(_web_host(one.base) == host for one in apis):
+        own = next((access for access in apis if _web_host(access.base) == host), None)
+        if own is None and host not in self._listed():
             raise InvalidInput(f"the host {host} is not among those that may be contacted (REPO_HOSTS)", field="url")
-        return Access("git", declaration.url, path, token)
+        if own is None or own.token is None:
+            return Access("git", declaration.url, path, None)
+        scheme = urlsplit(own.base).scheme
+        if parts.scheme != scheme:
+            raise InvalidInput(f"the token of {host} goes over {scheme}:// only; write the url so", field="url")
+        return Access("git", declaration.url, path, own.token)
 
     def api(self, host: str, path: str) -> Access:
         """How to ask the API of the repository `path` at `host` (as people see it) for more than a clone would tell.

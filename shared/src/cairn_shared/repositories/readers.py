@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 import httpx
 
 from cairn_shared.repositories.forge import Forge
+from cairn_shared.repositories.git_process import ProcessReader
 from cairn_shared.repositories.gitea import GiteaReader
 from cairn_shared.repositories.github import GitHubReader
 from cairn_shared.repositories.gitlab import GitLabReader
 from cairn_shared.repositories.hosts import Access, RepositorySettings
+from cairn_shared.repositories.limits import CloneLimits, ProcessLimits
 from cairn_shared.repositories.reading import RepositoryReader
 
 _AGENT = {"user-agent": "cairn"}
@@ -21,15 +23,8 @@ _AGENT = {"user-agent": "cairn"}
 async def open_reader(access: Access, settings: RepositorySettings) -> AsyncIterator[RepositoryReader]:
     """A reader of the repository; closed at the end."""
     if access.provider == "git":
-        # dulwich is loaded by who clones only.
-        from cairn_shared.repositories.git import CloneLimits, RemoteGitReader, local_reader
-
-        limits = CloneLimits(settings.repo_clone_mib, settings.repo_clone_timeout)
-        reader = (
-            local_reader(access.path)
-            if access.base.startswith("file:")
-            else RemoteGitReader(access.base, access.token, settings.repo_timeout, limits)
-        )
+        place = access.path if access.base.startswith("file:") else access.base
+        reader = ProcessReader(place, access.token, _limits(settings))
         try:
             yield reader
         finally:
@@ -43,6 +38,13 @@ async def open_reader(access: Access, settings: RepositorySettings) -> AsyncIter
                 yield GiteaReader(forge, access.path)
             case _:
                 yield GitHubReader(forge, access.path)
+
+
+def _limits(settings: RepositorySettings) -> ProcessLimits:
+    clone = CloneLimits(
+        settings.repo_clone_mib, settings.repo_clone_timeout, settings.repo_inflated_mib, settings.repo_clone_objects
+    )
+    return ProcessLimits(clone, settings.repo_memory_mib, settings.repo_timeout)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -66,3 +67,15 @@ def selected(files: Iterable[TreeFile], declaration: Declaration) -> list[TreeFi
         (file for file in files if selects(file.path, declaration.include, declaration.exclude)),
         key=lambda file: file.path,
     )
+
+
+def unsafe_path(path: str) -> str | None:
+    """Why `path` is not to be kept though a tree holds it; None for a path that git itself would make.
+
+    A tree is bytes that anybody may have written: its paths become ids, addresses of pages and words on screens.
+    """
+    if any(part in {"", ".", "..", ".git"} for part in path.split("/")):
+        return "the path has a segment that is empty, `.`, `..` or `.git`"
+    if "\\" in path or any(unicodedata.category(character) in {"Cc", "Cf", "Cs"} for character in path):
+        return "the path has a backslash or a character that cannot be seen"
+    return None
