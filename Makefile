@@ -28,7 +28,7 @@ export CAIRN_HOME ?= $(CURDIR)/.cairn
 export BROKER KAFKA_HOME CONSUMERS CAIRN_PORT LLM_BASE_URL LLM_API_KEY LLM_MODEL SEED
 
 .DEFAULT_GOAL := help
-.PHONY: help install run stop up down logs browser test test-fast test-compose test-kube charts check format bench lock chaos eval
+.PHONY: help install run stop up down logs browser test test-fast test-compose test-kube charts check format fuzz bench lock chaos eval
 
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ format: install ## Format the code and mend what can be mended
 
 lock: ## Write constraints.txt from what is installed
 	$(BIN)/python deploy/lock.py
+
+fuzz: install ## Ten thousand made-up requests with each role (FUZZ=N times as many as in make test)
+	FUZZ=$(or $(FUZZ),20) $(BIN)/python -m pytest gateway/tests/edge/test_fuzz.py --timeout 0 $(ARGS)
 
 bench: install ## Timed runs (ARGS=...)
 	$(BIN)/python -m pytest -m bench --timeout 0 -s $(ARGS)
