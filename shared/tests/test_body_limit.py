@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from starlette.types import Message, Receive, Scope, Send
 
-from cairn_shared.web.service import BodyLimit, BodyPatience
+from cairn_shared.web.bodies import BodyLimit, BodyPatience
 
 SCOPE = {"type": "http", "path": "/a", "headers": []}
 PIECE: Message = {"type": "http.request", "body": b"x", "more_body": True}

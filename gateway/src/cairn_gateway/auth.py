@@ -8,6 +8,7 @@ import hmac
 import secrets
 from dataclasses import dataclass
 
+from cairn_gateway.failed_keys import FailedKeys
 from cairn_gateway.model import Principal, Role
 from cairn_gateway.ports import KeyDirectory
 from cairn_shared.clock import Clock
@@ -59,18 +60,27 @@ def hash_key(token: str) -> str:
 class Authenticator:
     """Finds the owner of a key, asking MongoDB only now and then."""
 
-    def __init__(self, directory: KeyDirectory, bootstrap_key: str | None, clock: Clock, policy: AuthPolicy) -> None:
+    def __init__(
+        self,
+        directory: KeyDirectory,
+        bootstrap_key: str | None,
+        clock: Clock,
+        policy: AuthPolicy,
+        failed: FailedKeys | None = None,
+    ) -> None:
         self._directory = directory
         self._bootstrap = hash_key(bootstrap_key) if bootstrap_key else None
         self._clock = clock
         self._policy = policy
+        self._failed = failed or FailedKeys(clock)
         self._known: dict[str, _Known] = {}
 
-    async def authenticate(self, token: str | None) -> Principal:
-        """The owner of `token`.
+    async def authenticate(self, token: str | None, address: str = "") -> Principal:
+        """The owner of `token`, which came from `address`.
 
         Raises:
             Unauthenticated: there is no such key; the detail does not tell why.
+            TooManyRequests: the address sent too many wrong keys, and this one is not known to be good.
             Unavailable: MongoDB is away and the key was not seen before.
         """
         if not token:
@@ -81,6 +91,7 @@ class Authenticator:
         known = self._known.get(hashed)
         now = self._clock.monotonic()
         if known is None or now - known.confirmed_at >= self._policy.stale:
+            self._failed.check(address)
             principal = await self._directory.find_key(hashed)
         elif now < known.ask_at:
             return known.principal
@@ -93,6 +104,7 @@ class Authenticator:
                 return known.principal
         if principal is None:
             self._known.pop(hashed, None)
+            await self._failed.slow_down(address)
             raise Unauthenticated("the API key is not valid")
         if len(self._known) >= self._policy.remembered:
             self._known.clear()

@@ -96,14 +96,16 @@ async def authenticate(request: Request) -> Principal:
     """Who asks, and within which limit; once for a request, however often it is wanted.
 
     Raises:
-        Unauthenticated: no key, or a wrong one. TooManyRequests: over the limit.
+        Unauthenticated: no key, or a wrong one. TooManyRequests: over the limit, or too many wrong keys.
     """
     known = getattr(request.state, "principal", None)
     if known is not None:
         return cast("Principal", known)
     state = await get_state(request)
     bearer = await _bearer(request)
-    principal = await state.authenticator.authenticate(bearer.credentials if bearer else await _header(request))
+    address = request.client.host if request.client else ""
+    key = bearer.credentials if bearer else await _header(request)
+    principal = await state.authenticator.authenticate(key, address)
     await state.limiter.check(principal)
     request.state.principal = principal
     caller.set(Caller(principal.user_id, principal.key_id, request.url.path))

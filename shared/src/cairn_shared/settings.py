@@ -28,6 +28,14 @@ class ServiceSettings(Settings):
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], Field(description="Least severe log that is written.")
     ] = "INFO"
     app_version: Annotated[str, Field(description="Shown by /health and in dead letters.")] = "0.1.0"
+    api_docs: Annotated[bool, Field(description="Serve /docs, /redoc and /openapi.json, without a key.")] = True
+    bodies_mib: Annotated[
+        int, Field(ge=1, description="Memory for request bodies, all together, in MiB; more are told to come again.")
+    ] = 256
+    header_timeout: Annotated[float, Field(gt=0, description="Seconds for the head of a request to arrive.")] = 15.0
+    connections_per_address: Annotated[
+        int, Field(ge=0, description="Most connections of one address; 0 for no limit (behind a proxy).")
+    ] = 512
     shutdown_timeout: Annotated[float, Field(gt=0, description="Seconds for a graceful stop.")] = 20.0
 
 

@@ -54,7 +54,7 @@ def login_router(sessions: Sessions) -> APIRouter:
         if not _same_site(request):
             return _form(to, "This form was sent from another site.", 403)
         try:
-            await state.authenticator.authenticate(key.strip())
+            await state.authenticator.authenticate(key.strip(), request.client.host if request.client else "")
         except Unauthenticated:
             return _form(to, "The key is not valid.", 401)
         except TransientError:

@@ -26,6 +26,7 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
 )
+_NAMES = frozenset(name for name, _ in HEADERS)
 
 
 def mount(app: FastAPI, sessions: Sessions) -> None:
@@ -41,7 +42,7 @@ def mount(app: FastAPI, sessions: Sessions) -> None:
 
 
 class ConsoleHeaders:
-    """Security headers for what is below `/console`."""
+    """Security headers for what is below `/console`, instead of those of the API."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -53,7 +54,8 @@ class ConsoleHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *HEADERS]
+                others = [pair for pair in message.get("headers", []) if pair[0].lower() not in _NAMES]
+                message["headers"] = [*others, *HEADERS]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

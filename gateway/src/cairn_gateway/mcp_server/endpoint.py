@@ -20,7 +20,7 @@ class ToolEndpoint:
 
     def __init__(self, server: Server[Any], origins: str) -> None:
         self._manager = StreamableHTTPSessionManager(server, stateless=True)
-        self._origins = {origin.strip().rstrip("/") for origin in origins.split(",")}
+        self._origins = {origin.strip().rstrip("/") for origin in origins.split(",")} - {""}
 
     def allows(self, origin: str | None) -> bool:
         """Whether a request may come from there; programs have no Origin.

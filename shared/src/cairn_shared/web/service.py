@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
@@ -19,6 +17,9 @@ from cairn_shared.logging import get_logger
 from cairn_shared.settings import ServiceSettings
 from cairn_shared.web import problem
 from cairn_shared.web.arrival import note_arrival
+from cairn_shared.web.bodies import BodyBudget, BodyLimit
+from cairn_shared.web.headers import SecurityHeaders
+from cairn_shared.web.protocol import ConnectionPolicy, bounded_protocol
 from cairn_shared.web.shedding import Shedding, ShedPolicy
 
 log = get_logger(__name__)
@@ -45,11 +46,15 @@ def create_service(
     `body_limits` gives path prefixes a limit of their own; the first that fits counts. `shed` says what is refused
     where too much is asked at once.
     """
+    if not settings.api_docs:
+        extra |= {"docs_url": None, "redoc_url": None, "openapi_url": None}
     app = FastAPI(title=name, version=settings.app_version, description=description, lifespan=lifespan, **extra)
     problem.install(app)
-    app.add_middleware(BodyLimit, limit=max_body_bytes, limits=body_limits)
+    budget = BodyBudget(settings.bodies_mib * 1024 * 1024)
+    app.add_middleware(BodyLimit, limit=max_body_bytes, limits=body_limits, budget=budget)
     if shed is not None:
         app.add_middleware(Shedding, policy=shed, registry=registry)
+    app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestIds)
 
     @app.get("/health", tags=["operations"])
@@ -80,7 +85,7 @@ def serve(app: FastAPI, settings: ServiceSettings) -> None:
         host=settings.host,
         port=settings.port,
         loop="uvloop",
-        http="httptools",
+        http=bounded_protocol(ConnectionPolicy(settings.header_timeout, settings.connections_per_address)),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -126,89 +131,3 @@ class RequestIds:
             if scope["path"] not in PROBES:
                 took = round((time.perf_counter() - started) * 1000, 1)
                 log.info("request", method=scope["method"], path=scope["path"], status=status, ms=took)
-
-
-@dataclass(frozen=True)
-class BodyPatience:
-    """Seconds to wait for the next piece of a body, and for all of it."""
-
-    piece: float = 20.0
-    whole: float = 120.0
-
-
-class BodyLimit:
-    """Refuse bodies over `limit` bytes with 413, by Content-Length or while they arrive; with 408 those that stall.
-
-    `limits` gives single path prefixes another limit.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        limit: int,
-        limits: dict[str, int] | None = None,
-        patience: BodyPatience = BodyPatience(),
-    ) -> None:
-        self._app = app
-        self._limit = limit
-        self._limits = limits or {}
-        self._patience = patience
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        limit = next((size for path, size in self._limits.items() if scope["path"].startswith(path)), self._limit)
-        declared = dict(scope["headers"]).get(b"content-length", b"")
-        if declared.isdigit() and int(declared) > limit:
-            await _too_large(limit)(scope, receive, send)
-            return
-        seen = 0
-        started = complete = False
-        loop = asyncio.get_running_loop()
-        end = loop.time() + self._patience.whole
-
-        async def counted() -> Message:
-            nonlocal seen, complete
-            if complete:  # what follows is the disconnect, for which anybody may wait as long as they like
-                return await receive()
-            try:
-                async with asyncio.timeout_at(min(end, loop.time() + self._patience.piece)):
-                    message = await receive()
-            except TimeoutError as exc:
-                raise _BodyStalled from exc
-            complete = message["type"] != "http.request" or not message.get("more_body", False)
-            if message["type"] == "http.request":
-                seen += len(message.get("body", b""))
-                if seen > limit:
-                    raise _BodyTooLarge
-            return message
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
-
-        try:
-            await self._app(scope, counted, watched)
-        except _BodyTooLarge:
-            if not started:
-                await _too_large(limit)(scope, receive, send)
-        except _BodyStalled:
-            if not started:
-                stalled = problem.problem(
-                    408, "Request timeout", "the body stopped coming: send it again", headers={"Connection": "close"}
-                )
-                await stalled(scope, receive, send)
-
-
-def _too_large(limit: int) -> Response:
-    return problem.problem(413, "Too large", f"the body is over {limit} bytes", field="body")
-
-
-class _BodyStalled(Exception):
-    """The next piece of the body did not come in time."""
-
-
-class _BodyTooLarge(Exception):
-    """The body went over the limit while it was read."""
