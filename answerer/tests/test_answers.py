@@ -128,9 +128,7 @@ async def test_nothing_relevant_is_refused_without_asking_the_model(
     assert model.calls == []
 
 
-async def test_a_refusal_names_the_nearest_runbooks_and_none_of_their_steps(
-    make_settings: Settings, retriever: FakeRetriever
-) -> None:
+async def test_a_refusal_names_the_nearest_runbooks_and_why(make_settings: Settings, retriever: FakeRetriever) -> None:
     books = [uuid.uuid5(uuid.NAMESPACE_OID, str(number)) for number in range(5)]
     pages = [
         make_hit(number, "Look.", runbook_id=f"book-{place}", document_id=book)
@@ -142,8 +140,35 @@ async def test_a_refusal_names_the_nearest_runbooks_and_none_of_their_steps(
         answer = await post(url, "What is the capital of France?")
         kept = await post(url, "What is the capital of France?")
     assert [page["runbook_id"] for page in answer["nearest"]] == ["book-0", "book-1", "book-2"], "each once, no event"
-    assert set(answer["nearest"][0]) == {"runbook_id", "title", "path", "url"}
+    assert (answer["nearest"][0]["step"], answer["nearest"][0]["why"]) == (1, "Look.")
     assert kept["nearest"] == answer["nearest"]
+
+
+@pytest.mark.parametrize(
+    ("alert", "alerts", "routed", "missing"),
+    [
+        ({"name": "DiskFull"}, ["other"], False, "DiskFull"),
+        ({"name": "DiskFull"}, ["diskfull"], False, None),
+        ({"name": "DiskFull"}, ["other"], True, None),
+        ({"labels": {"pod": "pg-1"}}, ["other"], False, None),
+        (None, ["other"], False, None),
+    ],
+)
+async def test_an_alert_that_no_runbook_is_for_is_named_though_a_near_one_is_shown(
+    make_settings: Settings,
+    retriever: FakeRetriever,
+    *,
+    alert: dict[str, Any] | None,
+    alerts: list[str],
+    routed: bool,
+    missing: str | None,
+) -> None:
+    found = make_search(make_hit(1, "Look.").model_copy(update={"alerts": alerts}))
+    retriever.answer = found.model_copy(update={"gate": found.gate.model_copy(update={"routed": routed})})
+    async with serving(create_app(make_settings())) as url:
+        answer = await post(url, "the disk is full", **({"alert": alert} if alert else {}))
+    assert answer["missing_alert"] == missing
+    assert answer["mode"] != "refused"
 
 
 async def test_where_the_model_refuses_what_it_was_shown_is_nearest(

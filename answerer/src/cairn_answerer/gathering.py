@@ -41,6 +41,8 @@ class Gathered:
     rivals: tuple[tuple[Passage, ...], ...] = ()
     """The steps of each of the runbooks that fit about as well, where the evidence does not tell them apart."""
     nearest: tuple[Passage, ...] = ()
+    missing_alert: str | None = None
+    """The request's alert, where no runbook is for it."""
     asked: str = ""
     """The question, with the one before it in front where it follows that."""
     follows: bool = False
@@ -76,7 +78,12 @@ class Gatherer:
         gathered = await self._gathered(found, chosen=chosen)
         if not (chosen or found.follows or gathered.events_first):
             gathered = replace(gathered, rivals=await self._rivals(found.search))
-        return replace(gathered, asked=found.asked, follows=found.follows)
+        return replace(
+            gathered,
+            asked=found.asked,
+            follows=found.follows,
+            missing_alert=None if chosen or found.follows else missing_alert(request, found.search),
+        )
 
     async def _rivals(self, search: SearchResponse) -> tuple[tuple[Passage, ...], ...]:
         """Every step of the runbooks that fit about as well; none where PostgreSQL is away: one is shown then."""
@@ -134,6 +141,14 @@ class Gatherer:
         except TransientError as exc:
             log.warning("neighbouring steps not read", error=exc.detail)
             return sorted(own, key=lambda step: step.number), False
+
+
+def missing_alert(request: AskRequest, search: SearchResponse) -> str | None:
+    """The name of the request's alert, where neither its name nor its `runbook_url` leads to a runbook."""
+    name = request.alert.name if request.alert else None
+    if not name or search.gate.routed:
+        return None
+    return None if any(name.casefold() in hit.alerts for hit in search.results) else name
 
 
 def _keyword(search: SearchResponse) -> bool:

@@ -62,6 +62,7 @@ def full(basis: Basis, written: Written, used: Sequence[Passage]) -> Produced:
         claims=written.claims,
         dropped_claims=written.dropped,
         sources=basis.cited({passage.step_id for passage in written.passages}),
+        missing_alert=basis.gathered.missing_alert,
         timings=basis.timings,
     )
     events = any(not passage.is_runbook for passage in used)
@@ -84,6 +85,7 @@ def refused(basis: Basis, used: Sequence[Passage] = ()) -> Produced:
         degraded_reason=_joined(reasons),
         sources=basis.cited(set()),
         nearest=_pages(basis.gathered.nearest or basis.gathered.passages),
+        missing_alert=basis.gathered.missing_alert,
         timings=basis.timings,
     )
     kept = basis.gathered.complete and not reasons
@@ -102,6 +104,7 @@ def shown(basis: Basis, reason: Reason, *, dropped: int = 0) -> Produced:
             degraded_reason=_joined(basis.reasons(reason)),
             dropped_claims=dropped,
             sources=basis.cited(basis.gathered.shown_ids),
+            missing_alert=basis.gathered.missing_alert,
             timings=basis.timings,
         )
     )
@@ -118,6 +121,7 @@ def choose(basis: Basis, question: str) -> Produced:
         degraded_reason=_joined(reasons),
         choices=offered,
         sources=basis.cited(set()),
+        missing_alert=basis.gathered.missing_alert,
         timings=basis.timings,
     )
     shown = [step for steps in basis.gathered.rivals for step in steps]
@@ -139,11 +143,20 @@ def replay(produced: Produced) -> Sequence[Progress]:
 
 
 def _pages(passages: Sequence[Passage]) -> list[NearPage]:
-    """The first runbooks among `passages`."""
+    """The first runbooks among `passages`, each with its nearest step: why it is near, in its own words."""
     first = {one.document_id: one for one in reversed(passages) if one.is_runbook}
     ordered = [one for one in passages if first.get(one.document_id) is one]
     return [
-        NearPage(runbook_id=one.runbook_id, title=one.title, path=one.path, url=one.url) for one in ordered[:NEAREST]
+        NearPage(
+            runbook_id=one.runbook_id,
+            title=one.title,
+            step=one.number,
+            section=one.section,
+            why=choices.beginning(one.text),
+            path=one.path,
+            url=one.url,
+        )
+        for one in ordered[:NEAREST]
     ]
 
 

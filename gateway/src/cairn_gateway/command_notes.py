@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cairn_shared.api.ask import AskResponse
+    from cairn_shared.api.ask import AskResponse, NearPage
 
 Json = dict[str, Any]
 
@@ -61,7 +61,14 @@ def with_notes(answer: AskResponse) -> str:
     return "\n\n".join([answer.answer, *(["---", *told] if told else [])])
 
 
+def missing_alert(name: str) -> str:
+    """What is to be said where an alert has no runbook."""
+    return f"No runbook is for the alert {name}: this is the nearest there is."
+
+
 def _lacks(answer: AskResponse) -> Iterator[str]:
+    if answer.missing_alert:
+        yield missing_alert(answer.missing_alert)
     if answer.degraded:
         reason = (answer.degraded_reason or "no reason given").replace("_", " ")
         yield f"Not the best possible answer: {reason} (mode {answer.mode})."
@@ -89,8 +96,12 @@ def _labels(answer: AskResponse) -> Iterator[str]:
 
 def _nearest(answer: AskResponse) -> Iterator[str]:
     if answer.nearest:
-        pages = [f"- {page.title} ({page.runbook_id})" for page in answer.nearest]
+        pages = [f"- {page.title} ({page.runbook_id}){_why(page)}" for page in answer.nearest]
         yield "Nearest runbooks, judged not to answer this:\n\n" + "\n".join(pages)
+
+
+def _why(page: NearPage) -> str:
+    return f", step {page.step}: {page.why}" if page.why else ""
 
 
 def _flat(text: str) -> str:

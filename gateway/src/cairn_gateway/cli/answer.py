@@ -80,6 +80,10 @@ def show_mode(answer: Json) -> None:
         line.append(f", {dropped} part{'s' if dropped > 1 else ''} of the model's plan did not exist", "yellow")
     if answer.get("follows"):
         line.append(", about the answer before", "dim")
+    if alert := answer.get("missing_alert"):
+        from cairn_gateway.command_notes import missing_alert
+
+        screen.say(missing_alert(screen.clean(alert)), style="yellow")
     total = answer.get("timings", {}).get("total_ms")
     if total is not None:
         line.append(f", {total / 1000:.3f} s", "dim")
@@ -92,6 +96,10 @@ def show_nearest(pages: Sequence[Json]) -> None:
         screen.say("nearest runbooks, judged not to answer this:")
     for page in pages:
         screen.say(f"  {screen.clean(page['title'])} ({screen.clean(page['runbook_id'])})")
+        if why := page.get("why"):
+            screen.say(f"      step {page['step']}: {screen.clean(why)}", style="dim")
+    if pages:
+        screen.say(f'to be answered from one all the same: cairn ask --runbook {pages[0]["runbook_id"]} "..."')
 
 
 def reason(answer: Json) -> str:

@@ -68,6 +68,7 @@ class Evidence(BaseModel):
     sources: list[Source]
     choices: list[Offered]
     nearest: list[NearPage]
+    missing_alert: str | None
     freshness: Freshness
     timings: dict[str, float]
     request_id: str | None

@@ -117,13 +117,13 @@ async def test_usage_comes_in_a_chunk_of_its_own_where_it_is_wanted(
 
 
 async def test_a_refusal_is_an_answer(ai: openai.AsyncOpenAI, upstream: Upstream) -> None:
-    near = {"runbook_id": "redis-down", "title": "Redis, down"}
+    near = {"runbook_id": "redis-down", "title": "Redis, down", "step": 2, "why": "Look at the log."}
     refused = {"answer": "I don't have a runbook covering that", "mode": "refused"}
     for upstream.answer, below in (
         (refused, ""),
         (
             {**refused, "nearest": [near]},
-            "\n\n---\n\nNearest runbooks, judged not to answer this:\n\n- Redis, down (redis-down)",
+            "\n\n---\n\nNearest runbooks, judged not to answer this:\n\n- Redis, down (redis-down), step 2: Look at the log.",
         ),
     ):
         completion = await ai.chat.completions.create(model="cairn", messages=[USER])

@@ -138,6 +138,9 @@ class NearPage(BaseModel):
 
     runbook_id: str
     title: str
+    step: Annotated[int, Field(description="The step that is nearest to the question.")] = 0
+    section: Annotated[str, Field(description="The headings above that step.")] = ""
+    why: Annotated[str, Field(description="The beginning of that step, verbatim: why the page is near.")] = ""
     path: str | None = None
     url: str | None = None
 
@@ -190,6 +193,10 @@ class AskResponse(BaseModel):
     nearest: Annotated[
         list[NearPage], Field(description="Where a refusal leaves one to look: the nearest runbooks, best first.")
     ] = []
+    missing_alert: Annotated[
+        str | None,
+        Field(description="The request's alert, where no runbook is for it: what is shown is for something near it."),
+    ] = None
     freshness: Freshness = Freshness()
     timings: dict[str, float] = {}
     request_id: str | None = None

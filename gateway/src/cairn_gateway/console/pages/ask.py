@@ -144,6 +144,8 @@ class _Asking:
 
     def _state(self, answer: Json) -> None:
         told = [parts.mode_tag(answer["mode"])]
+        if answer["missing_alert"]:
+            told.append(tag(f"no runbook is for the alert {answer['missing_alert']}: this is the nearest", "warn"))
         if answer["degraded"]:
             told.append(tag((answer["degraded_reason"] or "degraded").replace("_", " "), "warn"))
         if index_time := answer["freshness"].get("index_time"):
@@ -189,9 +191,7 @@ class _Asking:
                 ui.label("The nearest, judged not to answer this:").classes("soft")
             for one in answer["nearest"]:
                 with ui.element("div").classes("line"):
-                    html(parts.runbook_link(one["runbook_id"], one["title"]))
-                    if why := one.get("why"):
-                        ui.label(str(why)).classes("soft small")
+                    html(parts.runbook_link(one["runbook_id"], one["title"], one["step"]), soft(one["why"]))
                     ui.button(
                         "Answer from it", on_click=lambda _, one=one: self._asked(runbooks=[one["runbook_id"]])
                     ).props("flat dense no-caps")
