@@ -37,6 +37,7 @@ from cairn_shared.http import open_client
 from cairn_shared.openai import Endpoint
 from cairn_shared.postgres import open_pool
 from cairn_shared.redis import open_redis
+from cairn_shared.service_token import bearer
 from cairn_shared.web.service import create_service
 from cairn_shared.web.shedding import ShedPolicy
 
@@ -57,7 +58,9 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
         async with contextlib.AsyncExitStack() as stack:
             pool = await stack.enter_async_context(open_pool(settings, PROCESS, reset=leave_clean))
             redis = RestingRedis(await stack.enter_async_context(open_redis(settings, PROCESS)), clock)
-            client = await stack.enter_async_context(open_client(settings.retriever_url, settings.retriever_timeout))
+            client = await stack.enter_async_context(
+                open_client(settings.retriever_url, settings.retriever_timeout, headers=bearer(settings.service_token))
+            )
             corpus = PostgresCorpus(pool, clock)
             readiness.register("postgres", corpus.ping)
             plain = HttpRetriever(client)
@@ -123,6 +126,7 @@ def create_app(settings: AnswererSettings, clock: Clock | None = None) -> FastAP
         lifespan=lifespan,
         max_body_bytes=256 * 1024,
         shed=ShedPolicy(paths=("/ask",)),
+        internal=True,
         description="A question to a verified, cited answer.",
     )
     app.include_router(router)

@@ -99,6 +99,7 @@ def create_app(
         registry,
         lifespan=lifespan,
         max_body_bytes=MAX_BODY_BYTES,
+        internal=True,
         description="Text to normalised vectors, batched across requests.",
     )
     app.include_router(router)

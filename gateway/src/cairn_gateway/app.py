@@ -75,6 +75,7 @@ from cairn_shared.repositories.store import RepositoryStore
 from cairn_shared.retry import until_up
 from cairn_shared.runbooks.outbox import OUTBOX
 from cairn_shared.runbooks.store import RunbookStore, WritePolicy
+from cairn_shared.service_token import bearer
 from cairn_shared.web.service import create_service
 from cairn_shared.web.shedding import ShedPolicy
 
@@ -148,10 +149,14 @@ async def open_gateway(
         cache = await stack.enter_async_context(redis.open_redis(settings, NAME))
         producer = await stack.enter_async_context(open_producer(settings, NAME))
         retriever_http = await stack.enter_async_context(
-            open_client(settings.retriever_url, settings.retriever_timeout)
+            open_client(settings.retriever_url, settings.retriever_timeout, headers=bearer(settings.service_token))
         )
-        answerer_http = await stack.enter_async_context(open_client(settings.answerer_url, TIMEOUT, connections=2))
-        answerer = HttpAnswerer(await stack.enter_async_context(open_session(settings.answerer_url)))
+        answerer_http = await stack.enter_async_context(
+            open_client(settings.answerer_url, TIMEOUT, connections=2, headers=bearer(settings.service_token))
+        )
+        answerer = HttpAnswerer(
+            await stack.enter_async_context(open_session(settings.answerer_url, bearer(settings.service_token)))
+        )
         embedder_http = await open_embedder(settings, stack)
 
         publisher = KafkaPublisher(producer)

@@ -33,6 +33,7 @@ from cairn_shared.repositories.hosts import Hosts
 from cairn_shared.repositories.store import RepositoryStore
 from cairn_shared.retry import until_up
 from cairn_shared.runbooks.outbox import OUTBOX
+from cairn_shared.service_token import bearer
 
 log = get_logger(__name__)
 
@@ -151,13 +152,17 @@ async def open_embedder(settings: GatewaySettings, stack: AsyncExitStack) -> htt
     """The connections to the embedder, if there is one for other programs to use."""
     if settings.embedder_url is None:
         return None
-    return await stack.enter_async_context(open_client(settings.embedder_url, settings.embedder_timeout))
+    return await stack.enter_async_context(
+        open_client(settings.embedder_url, settings.embedder_timeout, headers=bearer(settings.service_token))
+    )
 
 
 async def open_consumers(settings: GatewaySettings, stack: AsyncExitStack) -> dict[str, httpx.AsyncClient]:
     """The connections to the consumers' health pages, by the names that the status page gives them."""
     return {
-        f"ingest-consumer-{number}": await stack.enter_async_context(open_client(url, TIMEOUT, connections=2))
+        f"ingest-consumer-{number}": await stack.enter_async_context(
+            open_client(url, TIMEOUT, connections=2, headers=bearer(settings.service_token))
+        )
         for number, url in enumerate(settings.consumers, start=1)
     }
 

@@ -61,6 +61,7 @@ from cairn_shared.repositories.readers import open_reader
 from cairn_shared.repositories.store import RepositoryStore
 from cairn_shared.retry import until_up
 from cairn_shared.runbooks.store import RunbookStore, WritePolicy
+from cairn_shared.service_token import bearer, proven
 
 log = get_logger(__name__)
 
@@ -86,7 +87,7 @@ async def run(settings: IngestSettings) -> None:
     starting = asyncio.Event()
     readiness.register("start", lambda: _passed(starting))
     async with AsyncExitStack() as stack:
-        health = HealthServer(SERVICE, settings.app_version, readiness, registry)
+        health = HealthServer(SERVICE, settings.app_version, readiness, registry, lambda sent: proven(sent, settings))
         await stack.enter_async_context(serve(health, settings.host, settings.port))
         stopped = _stop_signals(stack)
         opening = asyncio.create_task(_open(settings, stack, registry, readiness, clock, health=health))
@@ -207,7 +208,9 @@ async def _endpoints(
     """The embedders. A second one may be away: the rebuilding waits for it, ingest only if it has the model in use."""
     endpoints: list[Endpoint] = []
     for url in settings.embedder_urls():
-        client = await stack.enter_async_context(open_client(url, settings.embedder_timeout))
+        client = await stack.enter_async_context(
+            open_client(url, settings.embedder_timeout, headers=bearer(settings.service_token))
+        )
         if not endpoints:
             readiness.register("embedder", partial(_answers, EmbedderClient(client)))
         endpoints.append(http_endpoint(client, metrics.truncated))

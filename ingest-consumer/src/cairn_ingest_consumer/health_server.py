@@ -21,6 +21,7 @@ from cairn_shared.errors import CairnError
 from cairn_shared.events import first_error
 from cairn_shared.health import Readiness
 from cairn_shared.logging import get_logger
+from cairn_shared.service_token import refusal
 
 log = get_logger(__name__)
 
@@ -50,13 +51,22 @@ class Calls:
 class HealthServer:
     """One answer per connection, then it is closed: probes and scrapes need no more.
 
-    `calls` are served once they are set, when the process has opened what they need.
+    `calls` are served once they are set, when the process has opened what they need, to whom `proven` says yes of the
+    `Authorization`.
     """
 
-    def __init__(self, service: str, version: str, readiness: Readiness, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        service: str,
+        version: str,
+        readiness: Readiness,
+        registry: CollectorRegistry,
+        proven: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self.calls = Calls()
         self._service = service
         self._version = version
+        self._proven = proven
         self._readiness = readiness
         self._registry = registry
 
@@ -77,6 +87,8 @@ class HealthServer:
         method, path, headers = _parsed(head)
         call = self.calls.by_route.get((method, path))
         if call is not None:
+            if not self._proven(headers.get("authorization", "")):
+                return _problem(HTTPStatus.UNAUTHORIZED, refusal().detail)
             return await self._call(call, headers, reader)
         if method != "GET":
             return _problem(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served here")

@@ -26,6 +26,7 @@ from cairn_shared.embedder_client import EmbedderClient
 from cairn_shared.health import Readiness
 from cairn_shared.http import open_client
 from cairn_shared.postgres import open_pool, ping
+from cairn_shared.service_token import bearer
 from cairn_shared.web.service import create_service
 
 DESCRIPTION = "Finds the runbook steps and events that a question is about."
@@ -58,13 +59,19 @@ def create_app(
             app.state.cairn = State(searches, reports, VectorCheck(reports, embedders))
             yield
 
-    app = create_service("cairn-retriever", settings, readiness, registry, lifespan=lifespan, description=DESCRIPTION)
+    app = create_service(
+        "cairn-retriever", settings, readiness, registry, lifespan=lifespan, internal=True, description=DESCRIPTION
+    )
     app.include_router(router)
     return app
 
 
 async def _embedder(settings: RetrieverSettings, clients: AsyncExitStack, url: str) -> EmbedderClient:
-    return EmbedderClient(await clients.enter_async_context(open_client(url, settings.embedder_timeout)))
+    return EmbedderClient(
+        await clients.enter_async_context(
+            open_client(url, settings.embedder_timeout, headers=bearer(settings.service_token))
+        )
+    )
 
 
 def _for_queries(settings: RetrieverSettings, metrics: Metrics, client: EmbedderClient) -> CachedQueryEmbedder:

@@ -23,12 +23,15 @@ KEPT_ALIVE = 8
 
 
 @asynccontextmanager
-async def open_client(base_url: str, timeout: float, *, connections: int = 64) -> AsyncIterator[httpx.AsyncClient]:
+async def open_client(
+    base_url: str, timeout: float, *, connections: int = 64, headers: Mapping[str, str] = {}
+) -> AsyncIterator[httpx.AsyncClient]:
     """A pooled client for one service; connecting may take at most 2 s of `timeout` seconds."""
     async with httpx.AsyncClient(
         base_url=base_url,
         timeout=httpx.Timeout(timeout, connect=min(2.0, timeout)),
         limits=httpx.Limits(max_connections=connections, max_keepalive_connections=min(connections, KEPT_ALIVE)),
+        headers=headers,
         trust_env=False,
     ) as client:
         yield client

@@ -7,9 +7,9 @@ the ones that it needs; `load` turns a missing or wrong variable into one line a
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal, NoReturn, TypeVar
+from typing import Annotated, Literal, NoReturn, Self, TypeVar
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -28,6 +28,15 @@ class ServiceSettings(Settings):
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], Field(description="Least severe log that is written.")
     ] = "INFO"
     app_version: Annotated[str, Field(description="Shown by /health and in dead letters.")] = "0.1.0"
+    service_token: Annotated[
+        SecretStr | None,
+        Field(
+            min_length=16, description="Of all Cairn's processes: they serve one another with it, and nobody without."
+        ),
+    ] = None
+    service_token_previous: Annotated[
+        SecretStr | None, Field(min_length=16, description="Accepted as well, while the token is changed.")
+    ] = None
     api_docs: Annotated[bool, Field(description="Serve /docs, /redoc and /openapi.json, without a key.")] = True
     bodies_mib: Annotated[
         int, Field(ge=1, description="Memory for request bodies, all together, in MiB; more are told to come again.")
@@ -49,6 +58,37 @@ class KafkaSettings(Settings):
         4 * 1024 * 1024
     )
     kafka_delivery_timeout: Annotated[float, Field(gt=0, description="Seconds until a produce counts as failed.")] = 6.0
+    kafka_security_protocol: Annotated[
+        Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"], Field(description="How the broker is spoken to.")
+    ] = "PLAINTEXT"
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    kafka_sasl_username: Annotated[str | None, Field(description="For PLAIN and SCRAM; OAUTHBEARER's client id.")] = (
+        None
+    )
+    kafka_sasl_password: Annotated[
+        SecretStr | None, Field(description="For PLAIN and SCRAM; OAUTHBEARER's client secret.")
+    ] = None
+    kafka_oauth_token_url: Annotated[
+        str | None, Field(pattern=r"^https?://", description="Where OAUTHBEARER's tokens come from (OIDC).")
+    ] = None
+    kafka_oauth_scope: Annotated[str | None, Field(description="Asked for with OAUTHBEARER's tokens.")] = None
+    kafka_ssl_ca: Annotated[str | None, Field(description="File of certificates that the broker's ends in.")] = None
+    kafka_ssl_certificate: Annotated[str | None, Field(description="File of a certificate to show the broker.")] = None
+    kafka_ssl_key: Annotated[str | None, Field(description="File of that certificate's key.")] = None
+    kafka_ssl_key_password: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """Refuse at the start what the client would refuse at every connection."""
+        if not self.kafka_security_protocol.startswith("SASL"):
+            return self
+        if self.kafka_sasl_mechanism is None:
+            raise ValueError("KAFKA_SECURITY_PROTOCOL=SASL_... needs KAFKA_SASL_MECHANISM")
+        if self.kafka_sasl_username is None or self.kafka_sasl_password is None:
+            raise ValueError(f"{self.kafka_sasl_mechanism} needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
+        if self.kafka_sasl_mechanism == "OAUTHBEARER" and self.kafka_oauth_token_url is None:
+            raise ValueError("OAUTHBEARER needs KAFKA_OAUTH_TOKEN_URL")
+        return self
 
 
 class PostgresSettings(Settings):

@@ -29,6 +29,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from cairn_shared import logging
 from cairn_shared.events import TOPICS, dead_letter_topic
+from cairn_shared.kafka.connection import connection
 from cairn_shared.settings import KafkaSettings, PostgresSettings, load
 
 DAY_MS = 24 * 3600 * 1000
@@ -142,7 +143,7 @@ def create_topics(settings: KafkaSettings, wanted: Sequence[NewTopic] | None = N
     Raises:
         RuntimeError: the broker refused, or could not be reached within `timeout` seconds.
     """
-    client = AdminClient({"bootstrap.servers": settings.kafka_bootstrap_servers, "log_level": 2})
+    client = AdminClient({**connection(settings), "log_level": 2})
     deadline = time.monotonic() + timeout
     wanted = topics(settings) if wanted is None else list(wanted)
     created = 0

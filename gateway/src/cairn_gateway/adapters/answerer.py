@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -20,10 +20,12 @@ GRACE = 0.5
 
 
 @asynccontextmanager
-async def open_session(url: str) -> AsyncIterator[aiohttp.ClientSession]:
+async def open_session(url: str, headers: Mapping[str, str] = {}) -> AsyncIterator[aiohttp.ClientSession]:
     """Kept-alive connections, as many as there are questions; the gateway bounds those."""
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(url, connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
+    async with aiohttp.ClientSession(
+        url, connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers=headers
+    ) as session:
         yield session
 
 

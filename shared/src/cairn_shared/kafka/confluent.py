@@ -21,6 +21,7 @@ from confluent_kafka import (
 )
 
 from cairn_shared.errors import Unavailable
+from cairn_shared.kafka.connection import connection
 from cairn_shared.kafka.policy import ConsumerPolicy
 from cairn_shared.kafka.ports import RebalanceListener
 from cairn_shared.kafka.records import (
@@ -45,7 +46,7 @@ _OUT_OF_RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, 
 def consumer_config(settings: KafkaSettings, group: str, client_id: str, policy: ConsumerPolicy) -> dict[str, Any]:
     """The client's settings, names as in librdkafka's CONFIGURATION.md."""
     config: dict[str, Any] = {
-        "bootstrap.servers": settings.kafka_bootstrap_servers,
+        **connection(settings),
         "group.id": group,
         "client.id": client_id,
         "enable.auto.commit": False,

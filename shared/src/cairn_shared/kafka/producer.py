@@ -21,6 +21,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cairn_shared.errors import CairnError, TooLarge, TransientError, Unavailable
+from cairn_shared.kafka.connection import connection
 from cairn_shared.logging import get_logger
 from cairn_shared.settings import KafkaSettings
 
@@ -45,7 +46,7 @@ class EventProducer:
         self._max_bytes = max_message_bytes or settings.kafka_max_message_bytes
         timeout_ms = int(settings.kafka_delivery_timeout * 1000)
         self._config: dict[str, Any] = {
-            "bootstrap.servers": settings.kafka_bootstrap_servers,
+            **connection(settings),
             "client.id": client_id,
             "enable.idempotence": True,
             "acks": "all",

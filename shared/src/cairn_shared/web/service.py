@@ -20,12 +20,10 @@ from cairn_shared.web.arrival import note_arrival
 from cairn_shared.web.bodies import BodyBudget, BodyLimit
 from cairn_shared.web.headers import SecurityHeaders
 from cairn_shared.web.protocol import ConnectionPolicy, bounded_protocol
+from cairn_shared.web.service_token import PROBES, ServiceToken
 from cairn_shared.web.shedding import Shedding, ShedPolicy
 
 log = get_logger(__name__)
-
-PROBES = frozenset({"/health", "/health/ready", "/metrics"})
-"""What is asked every few seconds, and would fill the log."""
 
 
 def create_service(
@@ -38,13 +36,14 @@ def create_service(
     max_body_bytes: int = 1024 * 1024,
     body_limits: dict[str, int] | None = None,
     shed: ShedPolicy | None = None,
+    internal: bool = False,
     description: str = "",
     **extra: Any,
 ) -> FastAPI:
     """An app with `/health`, `/health/ready`, `/metrics`, problem details, request ids and a body limit.
 
     `body_limits` gives path prefixes a limit of their own; the first that fits counts. `shed` says what is refused
-    where too much is asked at once.
+    where too much is asked at once. An `internal` one serves who has the service token, where one is set.
     """
     if not settings.api_docs:
         extra |= {"docs_url": None, "redoc_url": None, "openapi_url": None}
@@ -52,6 +51,8 @@ def create_service(
     problem.install(app)
     budget = BodyBudget(settings.bodies_mib * 1024 * 1024)
     app.add_middleware(BodyLimit, limit=max_body_bytes, limits=body_limits, budget=budget)
+    if internal:
+        app.add_middleware(ServiceToken, settings=settings)
     if shed is not None:
         app.add_middleware(Shedding, policy=shed, registry=registry)
     app.add_middleware(SecurityHeaders)
