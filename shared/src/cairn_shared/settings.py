@@ -44,7 +44,7 @@ class ServiceSettings(Settings):
     header_timeout: Annotated[float, Field(gt=0, description="Seconds for the head of a request to arrive.")] = 15.0
     connections_per_address: Annotated[
         int, Field(ge=0, description="Most connections of one address; 0 for no limit (behind a proxy).")
-    ] = 512
+    ] = 4096
     shutdown_timeout: Annotated[float, Field(gt=0, description="Seconds for a graceful stop.")] = 20.0
 
 

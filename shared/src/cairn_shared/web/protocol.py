@@ -19,7 +19,7 @@ class ConnectionPolicy:
     """
 
     head: float = 15.0
-    per_address: int = 512
+    per_address: int = 4096
 
 
 def bounded_protocol(policy: ConnectionPolicy) -> type[HttpToolsProtocol]:
