@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import uuid
@@ -16,7 +17,7 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect, sync_playwright
 from whole_stack import Stack, until
 
-from cairn_shared.events import SourceDocument, make_event
+from cairn_shared.events import Event, SourceDocument, make_event
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PAGES = ("/", "/search?q=replication+lag", "/runbooks", "/timeline", "/dlq", "/questions", "/status", "/edit")
@@ -135,11 +136,7 @@ def test_who_was_slower_is_shown_what_the_other_wrote(page: Page, stack: Stack, 
 
 def test_a_dead_letter_is_tried_mended_and_resolved(page: Page, stack: Stack) -> None:
     name = f"poison-{uuid.uuid4().hex[:8]}"
-    now = datetime.now(UTC)
-    event = make_event(
-        "alert", source="alertmanager", source_id=name, subject=name, version=1, occurred_at=now, accepted_at=now,
-        payload=SourceDocument(title=f"Incident {name}", body="It is over."),
-    )  # fmt: skip
+    event = alert(name)
     good = json.loads(event.encode())
     bad = good | {"payload": good["payload"] | {"title": 7}}
     produce(stack, event.topic(), event.key(), json.dumps(bad).encode())
@@ -157,6 +154,29 @@ def test_a_dead_letter_is_tried_mended_and_resolved(page: Page, stack: Stack) ->
     until(lambda: stack.http.get(f"/dlq/{found['id']}").json()["state"] == "resolved", "the letter to be resolved")
     page.goto(f"{url(stack)}/dlq/{found['id']}")
     expect(page.locator(".tag", has_text="resolved").first).to_be_visible()
+
+
+def test_a_letter_of_a_mended_bug_is_replayed(page: Page, stack: Stack) -> None:
+    """As if the bug that made it were mended: its event is good."""
+    name = f"mended-{uuid.uuid4().hex[:8]}"
+    good = alert(name)
+    bad = json.loads(good.encode())
+    bad["payload"]["title"] = 7
+    produce(stack, good.topic(), good.key(), json.dumps(bad).encode())
+    found = until(lambda: letter(stack, name), "the letter")
+    line = json.loads(stack.http.get("/dlq/export", params={"event_id": found["event_id"]}).text.splitlines()[0])
+    stack.http.post("/dlq/discards", json={"ids": [found["id"]], "reason": "sent again, mended"}).raise_for_status()
+    line |= {"value": base64.b64encode(good.encode()).decode(), "offset": line["offset"] + 1_000_000}
+    headers = {"content-type": "application/x-ndjson"}
+    taken = stack.http.post("/dlq/import", content=json.dumps(line).encode(), headers=headers)
+    assert taken.json() == {"imported": 1, "known": 0, "rejected": []}
+    page.goto(f"{url(stack)}/dlq")
+    page.get_by_role("link", name=name).first.click()
+    page.get_by_role("button", name="Dry run").click()
+    expect(page.get_by_text("With the code of now, nothing written: 1 well, 0 not.")).to_be_visible()
+    page.get_by_role("button", name="Replay", exact=True).click()
+    expect(page.locator(".tag", has_text="resolved").first).to_be_visible()
+    assert stack.settled(str(good.event_id)) == "searchable"
 
 
 def test_a_reader_sees_and_cannot_change(context: BrowserContext, stack: Stack, complaints: list[str]) -> None:
@@ -229,6 +249,14 @@ def only_a_key_opens(anonymous: httpx.Client, key: str) -> None:
     assert key not in cookie
     foreign = anonymous.post("/console/login", data={"key": key}, headers={"sec-fetch-site": "cross-site"})
     assert foreign.status_code == 403
+
+
+def alert(name: str) -> Event:
+    now = datetime.now(UTC)
+    return make_event(
+        "alert", source="alertmanager", source_id=name, subject=name, version=1, occurred_at=now, accepted_at=now,
+        payload=SourceDocument(title=f"Incident {name}", body="It is over."),
+    )  # fmt: skip
 
 
 def write(page: Page, text: str, within: str = "") -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from nicegui import ui
+from nicegui import background_tasks, ui
 
 from cairn_gateway.console import parts
 from cairn_gateway.console.api import Api, Json
@@ -100,7 +100,7 @@ class _Letters:
         act(self._api, which, self._load)
 
 
-def act(api: Api, which: Json, after: Callable[[], Awaitable[None]]) -> None:
+def act(api: Api, which: Json, after: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Buttons that try, replay or discard the letters that `which` names."""
     shown = ui.element("div").classes("stack")
 
@@ -152,7 +152,7 @@ def _tried(found: Json) -> None:
 class _Progress:
     """How far a replay is, with a stop."""
 
-    def __init__(self, api: Api, job: Json, after: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, api: Api, job: Json, after: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._api = api
         self._id = job["id"]
         self._after = after
@@ -168,7 +168,8 @@ class _Progress:
             self._timer.deactivate()
             self._stop.delete()
             if job is not None:
-                await self._after()
+                # It replaces this very timer, whose deletion would cancel it.
+                background_tasks.create(self._after())
 
     async def _stopped(self) -> None:
         await attempt(self._api.post(f"/dlq/replays/{self._id}/stop", {}))
