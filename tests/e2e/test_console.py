@@ -102,6 +102,11 @@ def test_a_question_is_answered_and_a_citation_opens_its_step(page: Page, stack:
     page.wait_for_url("**/runbook/press**")
     page.get_by_role("link", name="Ask", exact=True).click()
     expect(page.get_by_role("button", name="the press is jammed open the flap")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_label("Question")).to_have_value("the press is jammed open the flap")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="The press is jammed, Step 1").first).to_be_visible()
 
 
 def test_an_edit_is_previewed_saved_and_found_and_can_be_taken_back(page: Page, stack: Stack) -> None:

@@ -36,6 +36,8 @@ class _Asking:
         self._api = api
         self._before: Json | None = None
         self._busy = False
+        self._earlier: list[str] = []
+        self._back = 0
 
     async def build(self, question: str) -> None:
         heading("What is wrong?")
@@ -45,25 +47,36 @@ class _Asking:
                 .props('outlined dense clearable autofocus aria-label="Question" autocomplete=off')
                 .classes("grow")
                 .on("keydown.enter", self._asked)
+                .on("keydown.up.prevent", lambda: self._step(1))
+                .on("keydown.down.prevent", lambda: self._step(-1))
             )
             self._button = ui.button("Ask", on_click=self._asked)
         self._follow = ui.checkbox("a follow-up to the answer below").props("dense")
         self._follow.set_visibility(False)
         self._answer = ui.element("div").classes("stack").props("aria-live=polite")
         self._history = ui.element("div").classes("stack")
+        ui.timer(0.1, self._remember, once=True)
         if question:
             await self._asked()
-        else:
-            ui.timer(0.1, self._show_history, once=True)
 
-    async def _show_history(self) -> None:
+    async def _remember(self) -> None:
+        """What this browser asked before: listed on a fresh page, and behind the arrows up and down."""
         asked = await in_browser("JSON.parse(localStorage.getItem('cairn-asked') || '[]')")
+        self._earlier = [str(one) for one in asked or ()]
+        if not self._question.value:
+            self._show_history()
+
+    def _step(self, further: int) -> None:
+        self._back = max(0, min(len(self._earlier), self._back + further))
+        self._question.value = self._earlier[self._back - 1] if self._back else ""
+
+    def _show_history(self) -> None:
         with self._history:
-            if not asked:
+            if not self._earlier:
                 _hint()
                 return
             heading("Asked in this browser", 2)
-            for one in [str(one) for one in asked][:HISTORY]:
+            for one in self._earlier[:HISTORY]:
                 ui.button(one, on_click=lambda _, one=one: self._again(one)).props("flat no-caps align=left dense")
 
     async def _again(self, question: str) -> None:
@@ -91,6 +104,7 @@ class _Asking:
         finally:
             self._busy = False
             self._button.props(remove="loading")
+        self._earlier, self._back = [question, *(one for one in self._earlier if one != question)], 0
         quoted = json.dumps(question)
         ui.run_javascript(_REMEMBER % (quoted, quoted, HISTORY))
 
