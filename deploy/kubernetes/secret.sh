@@ -22,7 +22,7 @@ postgres=$(password) redis=$(password)
   printf '  PG_DSN: "postgresql://cairn:%s@postgres:5432/cairn"\n' "$postgres"
   printf '  REDIS_URL: "redis://:%s@redis:6379/0"\n' "$redis"
   printf '  MONGO_URI: "mongodb://mongo:27017/?directConnection=true"\n'
-  for key in CAIRN_BOOTSTRAP_API_KEY CONSOLE_SECRET GITHUB_WEBHOOK_SECRET GITLAB_WEBHOOK_TOKEN JIRA_WEBHOOK_SECRET \
+  for key in CAIRN_BOOTSTRAP_API_KEY CONSOLE_SECRET SERVICE_TOKEN GITHUB_WEBHOOK_SECRET GITLAB_WEBHOOK_TOKEN JIRA_WEBHOOK_SECRET \
     ALERTMANAGER_TOKEN PAGERDUTY_WEBHOOK_SECRET; do
     value=$(password)
     printf '  %s: "%s"\n' "$key" "$value"

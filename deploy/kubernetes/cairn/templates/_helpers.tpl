@@ -35,16 +35,16 @@ http://{{ .root.Release.Name }}-{{ .name }}:{{ .port }}
   "gateway" (dict "port" 8000 "values" .Values.gateway
     "env" (dict "KAFKA_BOOTSTRAP_SERVERS" $kafka "EMBEDDER_URL" $embedder "RETRIEVER_URL" $retriever "ANSWERER_URL" $answerer
       "INGEST_CONSUMER_URLS" $consumer "CAIRN_PUBLIC_URL" .Values.publicUrl "CAIRN_URL" "http://127.0.0.1:8000")
-    "required" (list "MONGO_URI" "REDIS_URL" "CAIRN_BOOTSTRAP_API_KEY" "CONSOLE_SECRET") "optional" (concat $repositories $webhooks))
+    "required" (list "MONGO_URI" "REDIS_URL" "CAIRN_BOOTSTRAP_API_KEY" "CONSOLE_SECRET" "SERVICE_TOKEN") "optional" (concat $repositories $webhooks))
   "embedder" (dict "port" 8001 "values" .Values.embedder "env" dict
-    "required" (list "REDIS_URL") "optional" (list "EMBEDDINGS_API_KEY"))
+    "required" (list "REDIS_URL" "SERVICE_TOKEN") "optional" (list "EMBEDDINGS_API_KEY"))
   "retriever" (dict "port" 8002 "values" .Values.retriever "env" (dict "EMBEDDER_URL" $embedder)
-    "required" (list "PG_DSN" "REDIS_URL") "optional" list)
+    "required" (list "PG_DSN" "REDIS_URL" "SERVICE_TOKEN") "optional" list)
   "answerer" (dict "port" 8003 "values" .Values.answerer "env" (dict "RETRIEVER_URL" $retriever)
-    "required" (list "PG_DSN" "REDIS_URL") "optional" (list "LLM_API_KEY"))
+    "required" (list "PG_DSN" "REDIS_URL" "SERVICE_TOKEN") "optional" (list "LLM_API_KEY"))
   "ingest-consumer" (dict "port" 9101 "values" .Values.consumer
     "env" (dict "KAFKA_BOOTSTRAP_SERVERS" $kafka "EMBEDDER_URL" $embedder)
-    "required" (list "PG_DSN" "MONGO_URI") "optional" (concat $repositories (list "LLM_API_KEY")))
+    "required" (list "PG_DSN" "MONGO_URI" "SERVICE_TOKEN") "optional" (concat $repositories (list "LLM_API_KEY")))
   | toJson }}
 {{- end }}
 
@@ -59,7 +59,7 @@ http://{{ .root.Release.Name }}-{{ .name }}:{{ .port }}
 {{- range .required }}
 - {name: {{ . }}, valueFrom: {secretKeyRef: {name: {{ $root.Values.secret }}, key: {{ . }}}}}
 {{- end }}
-{{- range .optional }}
+{{- range has "SERVICE_TOKEN" .required | ternary (append .optional "SERVICE_TOKEN_PREVIOUS") .optional }}
 - {name: {{ . }}, valueFrom: {secretKeyRef: {name: {{ $root.Values.secret }}, key: {{ . }}, optional: true}}}
 {{- end }}
 {{- end }}
